@@ -15,4 +15,18 @@ int gpu_attribute(int *value, int number, int device);
 /* Stores how many blocks of a kernel a multiprocessor has at a time. */
 int gpu_occupancy(int *n, int device, void *stub, int block, uint64_t shared);
 
+/* A handle of memory for another process, which opens the descriptor by its name below /proc. */
+struct gpu_shared {
+	char magic[8];
+	int pid, fd;
+	uint64_t offset, size;
+	char rest[32];
+};
+
+/* Makes a handle of memory that begins at an address. */
+int gpu_share(struct gpu_shared *h, uint64_t at);
+
+/* Maps the memory of a handle for the thread's device, until gpu_free. */
+int gpu_attach_shared(uint64_t *at, const struct gpu_shared *h);
+
 #endif

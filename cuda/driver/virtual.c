@@ -1,10 +1,7 @@
 /* Memory without an address, addresses without memory, and memory of other processes. */
 #include "driver.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 struct location { int type, number; };
 
@@ -103,49 +100,11 @@ API CUresult cuMemGetAllocationPropertiesFromHandle(struct properties *p, uint64
 	return STARTED(OK);
 }
 
-/* A handle of this memory for another process, which opens the descriptor by its name below /proc. */
-struct shared {
-	char magic[8];
-	int pid, fd;
-	uint64_t offset, size;
-	char rest[32];
-};
+API CUresult cuIpcGetMemHandle(struct gpu_shared *h, CUdeviceptr at) { return BOUND(gpu_share(h, at)); }
 
-static int share(struct shared *h, CUdeviceptr at) {
-	static const char magic[8] = "nicless";
-	int kind, device, error;
-	void *first;
-	uint64_t size;
-	gpu_find(to_pointer(at), &kind, &device, &first, &size);
-	if (kind != 2 || to_address(first) != at)
-		return INVALID_VALUE;
-	memset(h, 0, sizeof *h);
-	memcpy(h->magic, magic, sizeof magic);
-	h->pid = getpid();
-	h->size = size;
-	error = gpu_file(at, size, &h->fd, &h->offset); /* it stays open: nobody says when all have mapped it */
-	return error;
-}
-
-static int attach(CUdeviceptr *at, const struct shared *h) {
-	char path[64];
-	int fd, error;
-	if (memcmp(h->magic, "nicless", 8))
-		return INVALID_VALUE;
-	snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return INVALID_HANDLE;
-	error = gpu_attach(HERE, fd, h->offset, h->size, at);
-	close(fd);
-	return error;
-}
-
-API CUresult cuIpcGetMemHandle(struct shared *h, CUdeviceptr at) { return BOUND(share(h, at)); }
-
-API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *at, struct shared h, unsigned flags) {
+API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *at, struct gpu_shared h, unsigned flags) {
 	(void)flags;
-	return BOUND(attach(at, &h));
+	return BOUND(gpu_attach_shared(at, &h));
 }
 
 API CUresult cuIpcCloseMemHandle(CUdeviceptr at) { return BOUND(gpu_free(HERE, to_pointer(at))); }

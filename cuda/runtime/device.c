@@ -37,8 +37,6 @@ API cudaError_t cudaGetDeviceFlags(unsigned *flags) { *flags = 8; /* cudaDeviceM
 API cudaError_t cudaDeviceSetCacheConfig(int config) { (void)config; return DO(OK); }
 API cudaError_t cudaDeviceSetSharedMemConfig(int config) { (void)config; return DO(OK); }
 
-enum { VERSION = CUDART * 1000 };
-
 API cudaError_t cudaDriverGetVersion(int *version) { *version = 13000; return DO(OK); }
 API cudaError_t cudaRuntimeGetVersion(int *version) { *version = VERSION; return DO(OK); }
 

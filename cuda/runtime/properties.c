@@ -109,6 +109,21 @@ API cudaError_t cudaGetDeviceProperties(struct properties *p, int device) { retu
 
 API cudaError_t cudaDeviceGetAttribute(int *value, int number, int device) { return DO(gpu_attribute(value, number, device)); }
 
+/* 1 performance rank, 2 access, 3 native atomics, 4 access of arrays. */
+static int peers(int *value, int number, int device, int peer) {
+	int n = gpu_devices();
+	if (device < 0 || device >= n || peer < 0 || peer >= n || device == peer)
+		return INVALID_DEVICE;
+	if (!value || number < 1 || number > 4)
+		return INVALID_VALUE;
+	*value = number == 2 || number == 3;
+	return OK;
+}
+
+API cudaError_t cudaDeviceGetP2PAttribute(int *value, int number, int device, int peer) {
+	return DO(peers(value, number, device, peer));
+}
+
 API cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int device) {
 	struct gpu_properties g = {0};
 	int error = DO(gpu_properties(device, &g));

@@ -11,6 +11,8 @@
 #include "../common/common.h"
 
 typedef int cudaError_t;
+
+enum { VERSION = CUDART * 1000 };
 typedef uint64_t stream_t, event_t; /* handles, which are pointers in the headers */
 typedef struct { unsigned x, y, z; } dim3;
 

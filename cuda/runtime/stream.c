@@ -32,6 +32,31 @@ API cudaError_t cudaLaunchHostFunc(stream_t s, void (*f)(void *), void *with) {
 
 /* Nothing can be captured, so nothing ever is. */
 API cudaError_t cudaStreamIsCapturing(stream_t s, int *status) { (void)s; *status = 0; return DO(OK); }
+
+/* Nothing is captured, so the mode of a thread forbids nothing; it is kept for who sets it back. */
+API cudaError_t cudaThreadExchangeStreamCaptureMode(int *mode) {
+	static __thread int of_thread; /* cudaStreamCaptureModeGlobal */
+	int before = of_thread;
+	if (!mode || *mode < 0 || *mode > 2)
+		return note(INVALID_VALUE);
+	of_thread = *mode;
+	*mode = before;
+	return DO(OK);
+}
+
+/* The other results are of a capture that is going on. */
+static int capture(int *status) {
+	if (!status)
+		return INVALID_VALUE;
+	*status = 0; /* cudaStreamCaptureStatusNone */
+	return OK;
+}
+
+API cudaError_t cudaStreamGetCaptureInfo_v2(stream_t s, int *status, void *id, void *graph, void *nodes, void *n) {
+	(void)s; (void)id; (void)graph; (void)nodes; (void)n;
+	return DO(capture(status));
+}
+
 API cudaError_t cudaStreamBeginCapture(stream_t s, int mode) { (void)s; (void)mode; return DO(NOT_SUPPORTED); }
 
 API cudaError_t cudaEventCreateWithFlags(event_t *e, unsigned flags) { return DO(gpu_event_new(current, flags, e)); }

@@ -6,10 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { INVALID_VALUE = 1, INVALID_SYMBOL = 13, INVALID_DEVICE = 101 };
 enum { NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, INTEGRATED = 18 };
 
 int cudaGetDeviceCount(int *n);
 int cudaFree(void *p);
+int cudaMalloc(void **p, size_t n);
+int cudaGetDriverEntryPoint(const char *name, void **f, unsigned long long flags);
+int cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned version, unsigned long long flags, int *status);
+int cudaDeviceGetP2PAttribute(int *value, int number, int device, int peer);
+int cudaThreadExchangeStreamCaptureMode(int *mode);
+int cudaStreamGetCaptureInfo_v2(void *stream, int *status, void *id, void *graph, void *nodes, void *n);
+struct handle { char bytes[64]; };
+int cudaIpcGetMemHandle(struct handle *h, void *p);
+int cudaIpcOpenMemHandle(void **p, struct handle h, unsigned flags);
+int cudaIpcCloseMemHandle(void *p);
 
 static void *driver;
 
@@ -31,6 +42,50 @@ static int (*f(const char *name))() {
 		} \
 	} while (0)
 
+/* Functions of the driver by name, as NCCL looks them up. */
+static void entry_points(void) {
+	void *f = NULL;
+	int status = -1;
+	WANT(0, cudaGetDriverEntryPoint("cuCtxSynchronize", &f, 0));
+	WANT(0, ((int (*)(void))f)());
+	WANT(INVALID_SYMBOL, cudaGetDriverEntryPoint("cuNoSuchFunction", &f, 0));
+	WANT(0, cudaGetDriverEntryPointByVersion("cuCtxSynchronize", &f, 2000, 0, &status));
+	WANT(0, status);
+	WANT(0, cudaGetDriverEntryPointByVersion("cuNoSuchFunction", &f, 2000, 0, &status));
+	WANT(1, status);
+	WANT(1, f == NULL);
+}
+
+/* The same memory at a second address, as a process sees another one's. */
+static void shared_memory(void) {
+	struct handle h;
+	char *p, *q;
+	WANT(0, cudaMalloc((void **)&p, 5000));
+	WANT(INVALID_VALUE, cudaIpcGetMemHandle(&h, p + 1));
+	WANT(0, cudaIpcGetMemHandle(&h, p));
+	WANT(INVALID_VALUE, cudaIpcOpenMemHandle((void **)&q, h, 0));
+	WANT(0, cudaIpcOpenMemHandle((void **)&q, h, 1));
+	q[4999] = 7;
+	WANT(7, p[4999]);
+	WANT(0, cudaIpcCloseMemHandle(q));
+	WANT(0, cudaFree(p));
+}
+
+static void small_questions(void) {
+	int n = -1;
+	WANT(0, cudaDeviceGetP2PAttribute(&n, 2, 0, 1));
+	WANT(1, n);
+	WANT(INVALID_DEVICE, cudaDeviceGetP2PAttribute(&n, 2, 0, 0));
+	n = 2;
+	WANT(0, cudaThreadExchangeStreamCaptureMode(&n));
+	WANT(0, n);
+	WANT(0, cudaThreadExchangeStreamCaptureMode(&n));
+	WANT(2, n);
+	n = -1;
+	WANT(0, cudaStreamGetCaptureInfo_v2(NULL, &n, NULL, NULL, NULL, NULL));
+	WANT(0, n);
+}
+
 int main(void) {
 	void *context = NULL;
 	int n;
@@ -47,6 +102,9 @@ int main(void) {
 	WANT(0, f("cuCtxGetCurrent")(&context));
 	WANT(1, context != NULL);
 	WANT(0, f("cuCtxSynchronize")());
+	entry_points();
+	shared_memory();
+	small_questions();
 	printf("ok\n");
 	return 0;
 }

@@ -1,0 +1,37 @@
+/* Memory of devices in other processes. */
+#include "common.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int gpu_share(struct gpu_shared *h, uint64_t at) {
+	static const char magic[8] = "nicless";
+	int kind, device, error;
+	void *first;
+	uint64_t size;
+	gpu_find((void *)(uintptr_t)at, &kind, &device, &first, &size);
+	if (kind != 2 || (uint64_t)(uintptr_t)first != at)
+		return INVALID_VALUE;
+	memset(h, 0, sizeof *h);
+	memcpy(h->magic, magic, sizeof magic);
+	h->pid = getpid();
+	h->size = size;
+	error = gpu_file(at, size, &h->fd, &h->offset); /* it stays open: nobody says when all have mapped it */
+	return error;
+}
+
+int gpu_attach_shared(uint64_t *at, const struct gpu_shared *h) {
+	char path[64];
+	int fd, error;
+	if (memcmp(h->magic, "nicless", 8))
+		return INVALID_VALUE;
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return INVALID_HANDLE;
+	error = gpu_attach(gpu_current(), fd, h->offset, h->size, at);
+	close(fd);
+	return error;
+}

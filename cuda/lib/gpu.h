@@ -54,7 +54,7 @@ int gpu_synchronize(int device);
 char *gpu_text(int code);
 char *gpu_name(int code);
 
-uint64_t gpu_register(void **containers, int n);
+uint64_t gpu_register(void *wrapper); /* of a fat binary */
 void gpu_unregister(uint64_t binary);
 void gpu_function(uint64_t binary, void *stub, char *name);
 void gpu_variable(uint64_t binary, void *shadow, char *name, uint64_t size);

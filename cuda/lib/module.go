@@ -14,17 +14,39 @@ import (
 	"github.com/nicless/nicless/cuda/internal/gpu"
 )
 
-//export gpu_register
-func gpu_register(containers *unsafe.Pointer, n C.int) C.uint64_t {
-	var all [][]byte
-	for _, p := range unsafe.Slice(containers, n) {
-		size, err := fatbin.Size(unsafe.Slice((*byte)(p), 16))
-		if err != nil {
-			size = 16 // reading it says what is wrong
-		}
-		all = append(all, unsafe.Slice((*byte)(p), size))
+// containerAt returns a container of a fat binary in memory of C, whose header says how long it is.
+func containerAt(p unsafe.Pointer) []byte {
+	size, err := fatbin.Size(unsafe.Slice((*byte)(p), 16))
+	if err != nil {
+		size = 16 // reading it says what is wrong
 	}
-	return C.uint64_t(system().RegisterBinary(all...))
+	return unsafe.Slice((*byte)(p), size)
+}
+
+// A wrapper is the struct that compilers put beside a fat binary (__fatBinC_Wrapper_t).
+type wrapper struct {
+	magic, version uint32
+	container      unsafe.Pointer
+	more           *unsafe.Pointer // version 2: containers of relocatable code, and nil at the end
+}
+
+const wrapperMagic, linkedVersion = 0x466243b1, 2
+
+// containers returns all containers of a fat binary.
+func (w *wrapper) containers() [][]byte {
+	all := [][]byte{containerAt(w.container)}
+	if w.version != linkedVersion || w.more == nil {
+		return all
+	}
+	for at := unsafe.Pointer(w.more); *(*unsafe.Pointer)(at) != nil; at = unsafe.Add(at, unsafe.Sizeof(at)) {
+		all = append(all, containerAt(*(*unsafe.Pointer)(at)))
+	}
+	return all
+}
+
+//export gpu_register
+func gpu_register(w unsafe.Pointer) C.uint64_t {
+	return C.uint64_t(system().RegisterBinary((*wrapper)(w).containers()...))
 }
 
 //export gpu_unregister
@@ -64,20 +86,20 @@ func gpu_module_load(device C.int, image unsafe.Pointer, module *C.uint64_t) C.i
 // load loads what a program has for a module: the wrapper of a fat binary, a container, or PTX that ends
 // with a zero.
 func load(d *gpu.Device, image unsafe.Pointer) (handle uint64, c gpu.Code) {
-	const wrapper, elf = 0x466243b1, 0x464c457f
+	const elf = 0x464c457f
 	if image == nil {
 		return 0, gpu.InvalidValue
 	}
-	if *(*uint32)(image) == wrapper {
-		image = *(*unsafe.Pointer)(unsafe.Add(image, 8))
+	if w := (*wrapper)(image); w.magic == wrapperMagic {
+		return d.LoadModule("", w.containers()...)
 	}
-	if size, err := fatbin.Size(unsafe.Slice((*byte)(image), 16)); err == nil {
-		return d.LoadModule(unsafe.Slice((*byte)(image), size), "")
+	if _, err := fatbin.Size(unsafe.Slice((*byte)(image), 16)); err == nil {
+		return d.LoadModule("", containerAt(image))
 	}
 	if *(*uint32)(image) == elf {
 		return 0, gpu.NoKernelImage
 	}
-	return d.LoadModule(nil, C.GoString((*C.char)(image)))
+	return d.LoadModule(C.GoString((*C.char)(image)))
 }
 
 //export gpu_module_unload

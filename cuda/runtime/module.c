@@ -3,23 +3,10 @@
 
 #include <stdlib.h>
 
-/* The struct that the compiler puts beside a fat binary. more has the containers of relocatable code. */
-struct wrapper {
-	uint32_t magic, version;
-	void *container;
-	void **more;
-};
-
-API void **__cudaRegisterFatBinary(struct wrapper *w) {
+API void **__cudaRegisterFatBinary(void *wrapper) {
 	uint64_t *handle = malloc(sizeof *handle);
-	void *all[1024];
-	int n = 0;
 	gpu_ready();
-	all[n++] = w->container;
-	if (w->version == 2 && w->more)
-		for (void **p = w->more; *p && n < 1024; p++)
-			all[n++] = *p;
-	*handle = gpu_register(all, n);
+	*handle = gpu_register(wrapper);
 	return (void **)handle;
 }
 

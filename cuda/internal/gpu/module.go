@@ -48,12 +48,10 @@ func (s *System) RegisterBinary(containers ...[]byte) uint64 {
 	return handle
 }
 
-// LoadModule loads a container or PTX on a device, and returns a handle.
-func (d *Device) LoadModule(container []byte, text string) (handle uint64, c Code) {
-	b := &image{text: text, loaded: map[*Device]*loaded{}}
-	if container != nil {
-		b.containers = [][]byte{container}
-	}
+// LoadModule loads PTX on a device or, without any, containers that are linked with each other, and returns a
+// handle.
+func (d *Device) LoadModule(text string, containers ...[]byte) (handle uint64, c Code) {
+	b := &image{text: text, containers: containers, loaded: map[*Device]*loaded{}}
 	if _, c := b.on(d); c != Success {
 		return 0, c
 	}

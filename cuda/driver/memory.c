@@ -171,22 +171,31 @@ API CUresult cuPointerSetAttribute(const void *value, int number, CUdeviceptr at
 
 /* ---- copies ---- */
 
-enum { ANY = 4 };
+enum { TO_DEVICE = 1, TO_HOST = 2, ON_DEVICES = 3, ANY = 4 }; /* as gpu_copy knows them */
 
-static int copy(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
-	return gpu_copy(HERE, s, to_pointer(to), to_pointer(from), n, ANY);
+static int copy(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s, int way) {
+	return gpu_copy(HERE, s, to_pointer(to), to_pointer(from), n, way);
 }
 
 static int wait(int error) { return error ? error : gpu_stream_synchronize(HERE, 0); }
 
-API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n) { return BOUND(wait(copy(to, from, n, 0))); }
-API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { return BOUND(copy(to, from, n, s)); }
-API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t n) { return cuMemcpy(to, to_address(from), n); }
-API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t n) { return cuMemcpy(to_address(to), from, n); }
-API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t n) { return cuMemcpy(to, from, n); }
-API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s) { return cuMemcpyAsync(to, to_address(from), n, s); }
-API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream s) { return cuMemcpyAsync(to_address(to), from, n, s); }
-API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { return cuMemcpyAsync(to, from, n, s); }
+#define COPY(to, from, n, way) BOUND(wait(copy(to, from, n, 0, way)))
+#define COPY_ASYNC(to, from, n, s, way) BOUND(copy(to, from, n, s, way))
+
+API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n) { return COPY(to, from, n, ANY); }
+API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { return COPY_ASYNC(to, from, n, s, ANY); }
+API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t n) { return COPY(to, to_address(from), n, TO_DEVICE); }
+API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t n) { return COPY(to_address(to), from, n, TO_HOST); }
+API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t n) { return COPY(to, from, n, ON_DEVICES); }
+API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s) {
+	return COPY_ASYNC(to, to_address(from), n, s, TO_DEVICE);
+}
+API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream s) {
+	return COPY_ASYNC(to_address(to), from, n, s, TO_HOST);
+}
+API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
+	return COPY_ASYNC(to, from, n, s, ON_DEVICES);
+}
 
 API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t n) {
 	(void)there; (void)here;

@@ -144,6 +144,53 @@ static void attach(const char *text) {
 	OK("cuIpcCloseMemHandle", at);
 }
 
+/* One side of struct CUDA_MEMCPY2D. */
+struct side {
+	size_t x, y;
+	int type;
+	void *host;
+	uint64_t device;
+	void *array;
+	size_t pitch;
+};
+
+static void rows(void) {
+	struct { struct side from, to; size_t width, height; } r = {{0}, {0}, 2, 3};
+	uint8_t here[3][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}}, back[40] = {0};
+	uint64_t at;
+	OK("cuMemAlloc", &at, sizeof back);
+	OK("cuMemsetD8", at, 0, sizeof back);
+	OK("cuMemsetD2D8", at, (size_t)8, 99, (size_t)7, (size_t)5);
+	WANT(1, "cuMemsetD2D32", at, (size_t)6, 99, (size_t)1, (size_t)2); /* misaligned rows */
+	r.from = (struct side){1, 0, 1, here, 0, NULL, 4};
+	r.to = (struct side){3, 1, 2, NULL, at, NULL, 8};
+	OK("cuMemcpy2DUnaligned", &r);
+	OK("cuMemcpyDtoH", back, at, sizeof back);
+	for (int y = 0; y < 5; y++)
+		for (int x = 0; x < 8; x++) {
+			int copied = y >= 1 && y < 4 && (x == 3 || x == 4);
+			CHECK(back[8 * y + x] == (x == 7 ? 0 : copied ? here[y - 1][x - 2] : 99));
+		}
+	r.width = 6; /* beyond the row */
+	WANT(1, "cuMemcpy2D", &r);
+	r.width = 2;
+	r.to.y = 3; /* beyond the allocation */
+	WANT(1, "cuMemcpy2DAsync", &r, NULL);
+	r.to.type = 3;
+	WANT(801, "cuMemcpy2D", &r);
+	OK("cuMemFree", at);
+}
+
+/* A copy whose name says where memory is wants it there. */
+static void directions(uint64_t at) {
+	uint64_t here = 7;
+	WANT(1, "cuMemcpyHtoD", at, &here, (size_t)101); /* one byte too many */
+	WANT(1, "cuMemcpyHtoDAsync", (uint64_t)(uintptr_t)&here, &here, sizeof here, NULL);
+	WANT(1, "cuMemcpyDtoH", &here, (uint64_t)(uintptr_t)&here, sizeof here);
+	WANT(1, "cuMemcpyDtoD", at, (uint64_t)(uintptr_t)&here, sizeof here);
+	OK("cuMemcpy", (uint64_t)(uintptr_t)&here, at, sizeof here);
+}
+
 int main(int argc, char **argv) {
 	void *context, *now, *missing;
 	uint64_t module, add, at, calls, s, e, first;
@@ -230,6 +277,8 @@ int main(int argc, char **argv) {
 	context_flags();
 	OK("cuFlushGPUDirectRDMAWrites", 0, 100);
 	WANT(1, "cuFlushGPUDirectRDMAWrites", 1, 100);
+	directions(at);
+	rows();
 	virtual_memory();
 	other_process(at, argv[0]);
 	OK("cuMemFree", at);

@@ -1,10 +1,10 @@
 /* Contexts. Each thread has a stack of them; the top says which device its calls are for. */
-#include "driver.h"
+#include "tables.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MOST_DEVICES = 16, MOST_STACKED = 64 };
+enum { MOST_STACKED = 64 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct context primaries[MOST_DEVICES];
@@ -35,10 +35,18 @@ static void choose(void) { gpu_set_current(depth > 0 && stack[depth - 1] ? stack
 
 static int known(CUdevice device) { return device < 0 || device >= gpu_devices() ? INVALID_DEVICE : OK; }
 
-static int retain(CUcontext *c, CUdevice device) {
+static int find(CUcontext *c, CUdevice device) {
 	if (known(device))
 		return INVALID_DEVICE;
 	*c = primary(device);
+	return OK;
+}
+
+int private_context(CUcontext *c, CUdevice device) { return c ? STARTED(find(c, device)) : INVALID_VALUE; }
+
+static int retain(CUcontext *c, CUdevice device) {
+	if (find(c, device))
+		return INVALID_DEVICE;
 	__atomic_add_fetch(&retained[device], 1, __ATOMIC_RELAXED);
 	return OK;
 }
@@ -50,6 +58,16 @@ static int release(CUdevice device) {
 		return INVALID_CONTEXT;
 	__atomic_sub_fetch(&retained[device], 1, __ATOMIC_RELAXED);
 	return OK;
+}
+
+/* Memory and modules stay. */
+static int reset(CUdevice device) {
+	int error;
+	if (known(device))
+		return INVALID_DEVICE;
+	error = gpu_synchronize(device);
+	storage_end(primary(device));
+	return error;
 }
 
 static int state(CUdevice device, unsigned *flags, int *active) {
@@ -69,7 +87,7 @@ static int set_flags(CUdevice device, unsigned flags) {
 
 API CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device) { return STARTED(retain(c, device)); }
 API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { return STARTED(release(device)); }
-API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) { return STARTED(known(device)); }
+API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) { return STARTED(reset(device)); }
 API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) { return STARTED(set_flags(device, flags)); }
 API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) { return STARTED(state(device, flags, active)); }
 
@@ -131,6 +149,7 @@ static int destroy(CUcontext c) {
 			depth--;
 		}
 	choose();
+	storage_end(c);
 	free(c);
 	return OK;
 }
@@ -202,6 +221,7 @@ API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) { return BOU
 API CUresult cuCtxGetLimit(size_t *value, int which) { (void)which; return BOUND(limit(value)); }
 API CUresult cuCtxSetLimit(int which, size_t value) { (void)which; (void)value; return BOUND(OK); }
 API CUresult cuCtxSetCacheConfig(int config) { (void)config; return BOUND(OK); }
+API CUresult cuCtxSetSharedMemConfig(int config) { (void)config; return BOUND(OK); }
 API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
 	return BOUND(!peer ? INVALID_CONTEXT : flags ? INVALID_VALUE : gpu_peer(HERE, peer->device, 1));
 }

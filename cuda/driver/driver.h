@@ -12,6 +12,8 @@
 typedef int CUresult, CUdevice;
 typedef uint64_t CUdeviceptr, CUstream, CUevent, CUmodule, CUfunction;
 
+enum { MOST_DEVICES = 16 };
+
 /* A context is a device, as a thread sees it. */
 struct context {
 	int device, primary;

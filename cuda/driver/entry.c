@@ -51,17 +51,3 @@ API CUresult cuGetProcAddress_v2(const char *name, void **f, int version, uint64
 API CUresult cuGetProcAddress(const char *name, void **f, int version, uint64_t flags) {
 	return cuGetProcAddress_v2(name, f, version, flags, NULL);
 }
-
-/*
- * Tables of functions without names, by which CUDA's static runtime calls the driver. There are none, and
- * that runtime tells its program of an error that says nothing. So this says what helps, once.
- */
-API CUresult cuGetExportTable(const void **table, const void *uuid) {
-	static int said;
-	(void)uuid;
-	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		fputs("nicless: GPU: this program was linked with CUDA's static runtime, which emulated GPUs do not "
-		      "serve yet: link it with nvcc -cudart shared\n", stderr);
-	*table = NULL;
-	return NOT_FOUND;
-}

@@ -141,6 +141,7 @@ API CUresult cuKernelSetAttribute(int number, int value, CUfunction f, CUdevice 
 }
 
 API CUresult cuFuncSetCacheConfig(CUfunction f, int config) { (void)f; (void)config; return BOUND(OK); }
+API CUresult cuFuncSetSharedMemConfig(CUfunction f, int config) { (void)f; (void)config; return BOUND(OK); }
 
 API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, CUfunction f, int block, size_t shared, unsigned flags) {
 	(void)flags;

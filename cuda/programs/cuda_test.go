@@ -3,6 +3,7 @@ package programs
 import (
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -69,6 +70,29 @@ func TestNVML(t *testing.T) {
 	said, err := exec.Command(cc, "-std=gnu11", "-o", path, "testdata/nvml.c", "-ldl").CombinedOutput()
 	require.NoError(t, err, "%s", said)
 	require.Contains(t, start(t, nil, path).succeeds(t), "ok\n")
+}
+
+// The private tables by which CUDA's static runtime calls the driver do what it expects. Slots that are not
+// served are named.
+func TestTables(t *testing.T) {
+	t.Parallel()
+	cc := cudatest.Need(t, "cc")
+	path := filepath.Join(t.TempDir(), "tables")
+	said, err := exec.Command(cc, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I../driver", "-o", path,
+		"testdata/tables.c", "../driver/digest.c", "-ldl", "-lpthread").CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	printed := start(t, nil, path).succeeds(t)
+	require.Contains(t, printed, "ok\n")
+	for _, slot := range []string{
+		"slot 1 of the driver's private table 42d85a81-23f6-cb47-8298-f6e78a3aecdc",
+		"slot 3 of the driver's private table c693336e-1121-df11-a8c3-68f355d89593",
+		"slot 11 of the driver's private table 6bd5fb6c-5bf4-e74a-8987-d93912fd9df9",
+	} {
+		require.Equal(t, 1, strings.Count(printed, slot), printed)
+	}
+	require.Contains(t, printed, "do not have the driver's private table 00112233-4455-6677-8899-aabbccddeeff")
+	require.Contains(t, printed, "the unknown parameters (nil), (nil) and 1")
+	require.NotContains(t, printed, "f8cff951")
 }
 
 // A program whose kernel never ends is ended by signals, as any other.

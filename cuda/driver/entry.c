@@ -25,7 +25,21 @@ static int since(const char *name) {
 	return 0;
 }
 
-static void *find(const char *name, int version) {
+enum { OWN_STREAM = 2 }; /* a flag: the stream 0 is the thread's own */
+
+/* Looks up the form of a function for a thread's own stream, or the only one. */
+static void *look(const char *name, uint64_t flags) {
+	static const char *const suffixes[] = {"_ptsz", "_ptds"};
+	char full[96];
+	for (int k = 0; flags & OWN_STREAM && k < 2; k++) {
+		void *f = snprintf(full, sizeof full, "%s%s", name, suffixes[k]) < (int)sizeof full ? dlsym(RTLD_DEFAULT, full) : NULL;
+		if (f)
+			return f;
+	}
+	return dlsym(RTLD_DEFAULT, name);
+}
+
+static void *find(const char *name, int version, uint64_t flags) {
 	char full[96];
 	if (strncmp(name, "cu", 2))
 		return NULL;
@@ -33,16 +47,15 @@ static void *find(const char *name, int version) {
 		void *f;
 		if (snprintf(full, sizeof full, "%s_v%d", name, v) >= (int)sizeof full || since(full) > version)
 			continue;
-		f = dlsym(RTLD_DEFAULT, full);
+		f = look(full, flags);
 		if (f)
 			return f;
 	}
-	return dlsym(RTLD_DEFAULT, name);
+	return look(name, flags);
 }
 
 API CUresult cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags, int *status) {
-	(void)flags;
-	*f = find(name, version);
+	*f = find(name, version, flags);
 	if (status)
 		*status = *f ? 0 : 1; /* CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND */
 	return *f ? OK : NOT_FOUND;

@@ -45,6 +45,10 @@ void gpu_set_current(int device);
 void gpu_begin(void); /* by cuInit, and by the runtime on behalf of its programs */
 int gpu_begun(void);
 
+/* Whether the stream 0 of the thread's calls is its own one (2), and not the legacy one (1). */
+int gpu_own_stream(void);
+void gpu_set_own_stream(int on);
+
 int gpu_open(void); /* makes the system that the environment describes */
 int gpu_devices(void);
 int gpu_properties(int device, struct gpu_properties *p);

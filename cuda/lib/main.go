@@ -17,6 +17,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"github.com/nicless/nicless/cuda/internal/gpu"
@@ -58,9 +59,12 @@ func with(device C.int, f func(d *gpu.Device) gpu.Code) C.int {
 	return C.int(f(d))
 }
 
-// streaming calls f with a stream.
+// streaming calls f with a stream. It runs on the program's thread, because C waits for it.
 func streaming(device C.int, stream C.uint64_t, f func(t *gpu.Stream) gpu.Code) C.int {
 	return with(device, func(d *gpu.Device) gpu.Code {
+		if stream == gpu.OfThread || stream == 0 && C.gpu_own_stream() != 0 {
+			return f(d.StreamOfThread(syscall.Gettid()))
+		}
 		t, c := d.Stream(uint64(stream))
 		if c != gpu.Success {
 			return c

@@ -44,7 +44,7 @@ func TestDriver(t *testing.T) {
 	t.Parallel()
 	cc := cudatest.Need(t, "cc")
 	path := filepath.Join(t.TempDir(), "driver")
-	said, err := exec.Command(cc, "-std=gnu11", "-o", path, "testdata/driver.c", "-ldl").CombinedOutput()
+	said, err := exec.Command(cc, "-std=gnu11", "-o", path, "testdata/driver.c", "-ldl", "-lpthread").CombinedOutput()
 	require.NoError(t, err, "%s", said)
 	require.Contains(t, start(t, nil, path).succeeds(t), "ok\n")
 }

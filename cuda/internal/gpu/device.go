@@ -53,7 +53,8 @@ type Device struct {
 	own     int                 // slabs that have only one small allocation; at most mostOwn
 	used    uint64              // bytes of memory
 	streams map[uint64]*Stream
-	ending  []*Stream // destroyed, with tasks that may not be done
+	threads map[int]*Stream // the default streams of threads
+	ending  []*Stream       // destroyed, with tasks that may not be done
 	events  map[uint64]*Event
 	tail    *task    // of the default stream
 	peers   reachers // other devices that reach this one's memory
@@ -62,7 +63,7 @@ type Device struct {
 func newDevice(s *System, n int) *Device {
 	d := &Device{
 		system: s, number: n, memory: map[uint64]*Memory{}, host: map[uint64]*HostMap{},
-		streams: map[uint64]*Stream{}, events: map[uint64]*Event{},
+		streams: map[uint64]*Stream{}, threads: map[int]*Stream{}, events: map[uint64]*Event{},
 	}
 	if s.cfg.Late != 0 {
 		d.late = ptx.NewLate(s.cfg.Late)

@@ -31,7 +31,7 @@ func (t *task) over() bool {
 	}
 }
 
-// A Stream does tasks one after the other. The default stream has the handle 0: a task of it waits for
+// A Stream does tasks one after the other. The default stream has the handle 0 (or 1): a task of it waits for
 // those of all streams that do not say otherwise, and theirs for it.
 type Stream struct {
 	device   *Device
@@ -57,9 +57,26 @@ func (d *Device) NewStream(flags uint32, priority int) (*Stream, Code) {
 	return t, Success
 }
 
-// Stream returns the stream with a handle. 1 and 2 stand for the default stream, too.
+// OfThread is the handle by which each thread of the program names its own default stream.
+const OfThread = 2
+
+// StreamOfThread returns the default stream of a thread of the program. It waits for the default stream, and
+// that for it, as a stream that NewStream makes; but it cannot be destroyed. A thread that has the number of
+// an earlier one has its stream, too.
+func (d *Device) StreamOfThread(thread int) *Stream {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.threads[thread]
+	if t == nil {
+		t = &Stream{device: d, Handle: OfThread}
+		d.threads[thread] = t
+	}
+	return t
+}
+
+// Stream returns the stream with a handle. 1 stands for the default stream, too.
 func (d *Device) Stream(handle uint64) (*Stream, Code) {
-	if handle <= 2 {
+	if handle <= 1 {
 		return &Stream{device: d}, Success
 	}
 	d.mu.Lock()
@@ -93,7 +110,8 @@ func (t *Stream) over() bool { return t.tail.over() }
 
 // all returns the streams that may have something to do, but for the default one. The mutex is held.
 func (d *Device) all() []*Stream {
-	return append(slices.Collect(maps.Values(d.streams)), d.ending...)
+	made, own := slices.Collect(maps.Values(d.streams)), slices.Collect(maps.Values(d.threads))
+	return slices.Concat(made, own, d.ending)
 }
 
 // add lets a stream do something. If the device is broken, nothing is done any more.

@@ -22,6 +22,29 @@ func TestDestroyedStream(t *testing.T) {
 	require.Equal(t, Success, legacy.Query())
 }
 
+// A thread's default stream waits for the legacy one, and that for it, but not for another thread's.
+func TestStreamsOfThreads(t *testing.T) {
+	d := New(Config{Devices: 1}).devices[0]
+	a, b := d.StreamOfThread(1), d.StreamOfThread(2)
+	require.Same(t, a, d.StreamOfThread(1))
+	require.NotSame(t, a, b)
+	hold := make(chan struct{})
+	require.Equal(t, Success, a.Call(func() { <-hold }))
+	ran := false
+	require.Equal(t, Success, b.Call(func() { ran = true }))
+	require.Equal(t, Success, b.Synchronize())
+	require.True(t, ran)
+	legacy, c := d.Stream(1)
+	require.Equal(t, Success, c)
+	require.Equal(t, NotReady, legacy.Query())
+	require.Equal(t, Success, legacy.Call(func() {}))
+	require.Equal(t, NotReady, b.Query(), "after what the legacy stream has to do")
+	close(hold)
+	require.Equal(t, Success, b.Synchronize())
+	require.Equal(t, Success, d.Synchronize())
+	require.Equal(t, InvalidHandle, a.Destroy())
+}
+
 // Only events of one device that have times have a time between them.
 func TestEvents(t *testing.T) {
 	s := New(Config{Devices: 2})

@@ -3,6 +3,7 @@
  * first, as NCCL and NVSHMEM do. Prints ok, or what was wrong.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,42 @@ static void attach(const char *text) {
 	OK("cuIpcCloseMemHandle", at);
 }
 
+static int (*of_thread(const char *name))() {
+	enum { OWN_STREAM = 2 };
+	void *p = NULL;
+	CHECK(!get(name, &p, 12080, OWN_STREAM, NULL) && p);
+	return (int (*)())p;
+}
+
+static void *other_thread(void *at_) {
+	uint64_t at = *(uint64_t *)at_ + 72, got = 0;
+	void *context;
+	OK("cuDevicePrimaryCtxRetain", &context, 0);
+	OK("cuCtxSetCurrent", context);
+	CHECK(!of_thread("cuMemsetD32Async")(at, 6, (size_t)2, NULL));
+	CHECK(!of_thread("cuStreamSynchronize")(NULL));
+	CHECK(!of_thread("cuMemcpyDtoH")(&got, at, sizeof got));
+	CHECK(got == 0x600000006);
+	OK("cuStreamQuery", (uint64_t)2);
+	CHECK(CALL("cuStreamQuery", (uint64_t)1) == 600); /* the legacy stream waits for all */
+	OK("cuCtxSetCurrent", NULL);
+	return NULL;
+}
+
+/* The default streams of two threads do not wait for each other. */
+static void streams_of_threads(uint64_t at) {
+	uint64_t word = at + 64;
+	pthread_t other;
+	OK("cuMemsetD32", word, 0, (size_t)2);
+	CHECK(!of_thread("cuStreamWaitValue64")(NULL, word, 1ull, 0));
+	CHECK(of_thread("cuStreamQuery")(NULL) == 600);
+	CHECK(!pthread_create(&other, NULL, other_thread, &at) && !pthread_join(other, NULL));
+	CHECK(of_thread("cuStreamQuery")(NULL) == 600);
+	__atomic_store_n((uint64_t *)word, 1, __ATOMIC_RELEASE);
+	CHECK(!of_thread("cuStreamSynchronize")(NULL));
+	WANT(400, "cuStreamDestroy", (uint64_t)2);
+}
+
 /* One side of struct CUDA_MEMCPY2D. */
 struct side {
 	size_t x, y;
@@ -278,6 +315,7 @@ int main(int argc, char **argv) {
 	OK("cuFlushGPUDirectRDMAWrites", 0, 100);
 	WANT(1, "cuFlushGPUDirectRDMAWrites", 1, 100);
 	directions(at);
+	streams_of_threads(at);
 	rows();
 	virtual_memory();
 	other_process(at, argv[0]);

@@ -82,6 +82,11 @@ NICLESS_HD void nicless_publish32(uint32_t *p, uint32_t v) {
 NICLESS_HD void nicless_publish64(uint64_t *p, uint64_t v) {
 	asm volatile("st.release.sys.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+NICLESS_HD uint32_t nicless_observe32(const uint32_t *p) {
+	uint32_t v;
+	asm volatile("ld.acquire.sys.b32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
 NICLESS_HD uint64_t nicless_observe64(const uint64_t *p) {
 	uint64_t v;
 	asm volatile("ld.acquire.sys.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
@@ -153,6 +158,7 @@ NICLESS_HD int nicless_ordered_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 
 NICLESS_HD void nicless_publish32(uint32_t *p, uint32_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
 NICLESS_HD void nicless_publish64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+NICLESS_HD uint32_t nicless_observe32(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 NICLESS_HD uint64_t nicless_observe64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 NICLESS_HD void nicless_store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELAXED); }
 NICLESS_HD uint64_t nicless_load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }

@@ -10,6 +10,7 @@
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
 
 struct dim3 {
 	unsigned x, y, z;

@@ -54,6 +54,19 @@ func TestPosters(t *testing.T) {
 	}
 }
 
+// PEs of the put library, each a process with a GPU of its own, put into each other's memory by kernels, and
+// all words arrive: also if their stores are seen late.
+func TestGPUPut(t *testing.T) {
+	t.Parallel()
+	program := compile(t, "../../examples/gpuput/gpuput.cu")
+	socket := engine(t)
+	said := start(t, nil, program, socket, "3").succeeds(t)
+	require.Contains(t, said, "gpuput: 3 PEs, 20 rounds of 1500 words and 240 tickets: ok\n")
+	for _, seed := range []string{"1", "2", "3"} {
+		start(t, []string{"NICLESS_GPU_ORDER=" + seed}, program, socket, "2", "2").succeeds(t)
+	}
+}
+
 // A program that makes its queues by libmlx5 and posts to them from kernels, as RDMaxcel's do, runs: the
 // library for verbs programs and that of the GPU are in one process.
 func TestVerbsAndKernels(t *testing.T) {

@@ -1,12 +1,13 @@
 /*
- * Shared by the runtime and the driver of a process: the device and the default stream of a thread, and whether
- * CUDA has begun.
+ * Shared by the runtime and the driver of a process: the device and the default stream of a thread, and
+ * whether CUDA has begun.
  */
 #include "gpu.h"
 
 #define API __attribute__((visibility("default")))
 
 static __thread int chosen; /* one more than the device; 0: none */
+static __thread int own;    /* stream 0 is the thread's own */
 static int begun;
 
 API int gpu_current(void) { return chosen ? chosen - 1 : 0; }
@@ -15,8 +16,6 @@ API void gpu_set_current(int device) { chosen = device + 1; }
 
 API void gpu_begin(void) { __atomic_store_n(&begun, 1, __ATOMIC_RELAXED); }
 API int gpu_begun(void) { return __atomic_load_n(&begun, __ATOMIC_RELAXED); }
-
-static __thread int own; /* stream 0 is the thread's own */
 
 API int gpu_own_stream(void) { return own; }
 API void gpu_set_own_stream(int on) { own = on; }

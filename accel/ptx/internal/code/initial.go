@@ -34,7 +34,8 @@ func (m *Module) initial(g *Variable, v *syntax.Variable) error {
 		sizes = append([]int64{int64(len(v.Initial.List))}, sizes[1:]...)
 		whole := *v
 		whole.Sizes = sizes
-		if g.Size, _, _, err = layout(&whole); err != nil {
+		g.Size, _, _, err = layout(&whole)
+		if err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ type Formal struct {
 type Passed struct {
 	Offset, Size int64 // bytes of the caller's frame ...
 	Slot         int32 // ... or a slot, or ^ a constant, if Size is 0
-	Width        int64 // bytes of the register in the slot; 0 if it is a number, which has as many as are wanted
+	Width        int64 // bytes of the register in the slot; 0: a number, which has any
 }
 
 // A Function is a kernel or a function that kernels call.

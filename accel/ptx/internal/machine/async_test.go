@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A small copy reads as many bytes as it says, and those that it does not read become zeros. A lane that reads
-// none may have any address.
+// A small copy reads as many bytes as it says, and those that it does not read become zeros. A lane that
+// reads none may have any address.
 func TestSmallCopyFills(t *testing.T) {
 	r := newRig(t, `
 .shared .align 16 .b8 s[512];

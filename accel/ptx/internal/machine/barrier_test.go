@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A barrier for some threads counts whole warps: lanes that have ended, or are not there in the last warp of the
-// block, do not keep the others; a warp that has arrived without waiting, and has ended since, counts once.
+// A barrier for some threads counts whole warps: lanes that have ended, or are not there in the last warp of
+// the block, do not keep the others; one that has arrived without waiting, and then ended, counts once.
 func TestBarrierCountsWarps(t *testing.T) {
 	r := newRig(t, `
 .entry ended(.param .u64 out) {`+prelude+`

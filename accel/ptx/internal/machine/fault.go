@@ -91,7 +91,7 @@ func (w *warp) fault(l int, s code.Space, address, n uint64) {
 	panic(w.faultOf(l, Unreachable, fmt.Sprintf("%d bytes at %s address 0x%x cannot be reached", n, s, address)))
 }
 
-// misaligned is a fail because of an address, or a number of bytes, that the size of an access does not divide.
+// misaligned is a fail because the size of an access does not divide an address, or a number of bytes.
 func (w *warp) misaligned(l int, address, n uint64) {
 	panic(w.faultOf(l, Misaligned, fmt.Sprintf("0x%x is not a multiple of %d bytes", address, n)))
 }

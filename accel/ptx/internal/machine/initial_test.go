@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Initial values are of the type of their variable, and variables that are declared in a function have theirs.
+// Initial values are of the type of their variable. Variables that a function declares have theirs, too.
 func TestInitialValues(t *testing.T) {
 	r := newRig(t, `
 .global .f32 g[] = {1.5, 0f40000000, 0};

@@ -29,4 +29,7 @@ int gpu_share(struct gpu_shared *h, uint64_t at);
 /* Maps the memory of a handle for the thread's device, until gpu_free. */
 int gpu_attach_shared(uint64_t *at, const struct gpu_shared *h);
 
+/* Sets an attribute of a kernel, by its number in CUDA's headers. */
+int gpu_set_function_attribute(int device, void *stub, int number, int value);
+
 #endif

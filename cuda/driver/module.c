@@ -114,7 +114,7 @@ static int attribute(int *value, int number, CUfunction f) {
 	case 3: *value = (int)a.local; break;
 	case 4: *value = 32; break;          /* registers */
 	case 5: case 6: *value = 90; break;  /* version of PTX and of the code */
-	case 8: *value = 227 << 10; break;   /* dynamic shared memory */
+	case 8: *value = (int)a.dynamic; break;
 	default: *value = 0;
 	}
 	return OK;
@@ -127,17 +127,17 @@ API CUresult cuKernelGetAttribute(int *value, int number, CUfunction f, CUdevice
 	return STARTED(attribute(value, number, f));
 }
 
-/* Every launch may ask for as much shared memory as there is. */
+static int set_attribute(CUdevice device, CUfunction f, int number, int value) {
+	int error = gpu_set_function_attribute(device, to_pointer(f), number, value);
+	return error == 98 ? INVALID_HANDLE : error;
+}
+
 API CUresult cuFuncSetAttribute(CUfunction f, int number, int value) {
-	int old;
-	(void)value;
-	return BOUND(attribute(&old, number, f));
+	return BOUND(set_attribute(HERE, f, number, value));
 }
 
 API CUresult cuKernelSetAttribute(int number, int value, CUfunction f, CUdevice device) {
-	int old;
-	(void)value; (void)device;
-	return STARTED(attribute(&old, number, f));
+	return STARTED(set_attribute(device, f, number, value));
 }
 
 API CUresult cuFuncSetCacheConfig(CUfunction f, int config) { (void)f; (void)config; return BOUND(OK); }
@@ -167,6 +167,8 @@ static int launch(CUfunction f, const unsigned *grid, const unsigned *block, uns
 		else
 			return INVALID_VALUE;
 	}
+	if (l.packed_size && !l.packed)
+		return INVALID_VALUE;
 	error = gpu_launch(HERE, stream, to_pointer(f), &l);
 	return error == 98 ? INVALID_HANDLE : error == 9 ? INVALID_VALUE : error;
 }

@@ -24,7 +24,7 @@ struct gpu_properties {
 
 /* The properties of a kernel. */
 struct gpu_attributes {
-	uint64_t shared, local;
+	uint64_t shared, local, dynamic; /* dynamic: how much shared memory a launch may add */
 	int32_t threads;
 };
 
@@ -68,6 +68,7 @@ void gpu_module_unload(uint64_t module);
 int gpu_module_function(int device, uint64_t module, char *name, uint64_t *function); /* stands for a stub */
 int gpu_module_global(int device, uint64_t module, char *name, void **address, uint64_t *size);
 int gpu_function_attributes(int device, void *stub, struct gpu_attributes *a);
+int gpu_function_allow(int device, void *stub, uint64_t dynamic);
 
 int gpu_allocate(int device, uint64_t n, int kind, void **address);
 int gpu_free(int device, void *address); /* not memory of the host */

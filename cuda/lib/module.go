@@ -134,7 +134,14 @@ func gpu_function_attributes(device C.int, stub unsafe.Pointer, a *C.struct_gpu_
 		if c == gpu.Success {
 			a.shared, a.local = C.uint64_t(k.SharedBytes()), C.uint64_t(k.LocalBytes())
 			a.threads = C.int32_t(k.MaxThreads())
+			dynamic, _ := d.Shared(address(stub))
+			a.dynamic = C.uint64_t(dynamic)
 		}
 		return c
 	})
+}
+
+//export gpu_function_allow
+func gpu_function_allow(device C.int, stub unsafe.Pointer, dynamic C.uint64_t) C.int {
+	return with(device, func(d *gpu.Device) gpu.Code { return d.AllowShared(address(stub), uint64(dynamic)) })
 }

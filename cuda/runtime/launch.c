@@ -75,17 +75,14 @@ static int describe_function(struct function *f, void *stub) {
 	f->threads = a.threads;
 	f->registers = 32;
 	f->ptx = f->binary = 90;
-	f->dynamic_shared = 48 << 10;
+	f->dynamic_shared = (int)a.dynamic;
 	return OK;
 }
 
 API cudaError_t cudaFuncGetAttributes(struct function *f, void *stub) { return DO(describe_function(f, stub)); }
 
-/* Every launch may ask for as much shared memory as there is. */
-API cudaError_t cudaFuncSetAttribute(void *stub, int attribute_, int value) {
-	struct function f;
-	(void)attribute_; (void)value;
-	return DO(describe_function(&f, stub));
+API cudaError_t cudaFuncSetAttribute(void *stub, int number, int value) {
+	return DO(gpu_set_function_attribute(current, stub, number, value));
 }
 
 API cudaError_t cudaFuncSetCacheConfig(void *stub, int config) { (void)stub; (void)config; return DO(OK); }

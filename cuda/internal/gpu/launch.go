@@ -26,9 +26,14 @@ func (t *Stream) Launch(l Launch) Code {
 	if c := d.Err(); c != Success {
 		return c
 	}
-	k, c := d.Kernel(l.Stub)
+	f, k, c := d.kernel(l.Stub)
 	if c != Success {
 		return c
+	}
+	if most := f.shared(d, k); l.Shared > most {
+		d.system.report("%s: impossible launch: %d bytes of dynamic shared memory; %d are allowed, and more by "+
+			"cudaFuncAttributeMaxDynamicSharedMemorySize", f.name, l.Shared, most)
+		return InvalidValue
 	}
 	return t.run(k, l)
 }

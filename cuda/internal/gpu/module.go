@@ -18,6 +18,13 @@ type image struct {
 	text       string
 	mu         sync.Mutex
 	loaded     map[*Device]*loaded
+	shared     map[use]uint64 // how much dynamic shared memory launches may ask for, if that was set
+}
+
+// A use is a kernel of an image on a device.
+type use struct {
+	device *Device
+	kernel string
 }
 
 // A loaded image is a program on a device, or why it is none.
@@ -220,18 +227,24 @@ func choose(f *fatbin.Binary) (best fatbin.PTX, err error) {
 
 // Kernel returns the kernel that a stub stands for.
 func (d *Device) Kernel(stub uint64) (*ptx.Kernel, Code) {
+	_, k, c := d.kernel(stub)
+	return k, c
+}
+
+func (d *Device) kernel(stub uint64) (*function, *ptx.Kernel, Code) {
 	s := d.system
 	s.mu.Lock()
 	f := s.functions[stub]
 	s.mu.Unlock()
 	if f == nil || f.binary == nil {
-		return nil, InvalidDeviceFunction
+		return nil, nil, InvalidDeviceFunction
 	}
 	p, c := f.binary.on(d)
 	if c != Success {
-		return nil, c
+		return nil, nil, c
 	}
-	return d.find(p, f.name)
+	k, c := d.find(p, f.name)
+	return f, k, c
 }
 
 // find returns a kernel of a program.

@@ -181,6 +181,33 @@ static void streams_of_threads(uint64_t at) {
 	WANT(400, "cuStreamDestroy", (uint64_t)2);
 }
 
+/* A launch has 48 KiB of dynamic shared memory, and more if the program has asked for it. */
+static void shared_memory(uint64_t kernel) {
+	enum { DYNAMIC = 8, CARVEOUT = 9, MOST = 227 << 10 };
+	uint64_t at;
+	uint32_t v = 0;
+	void *args[] = {&at, &v};
+	int n;
+	OK("cuMemAlloc", &at, (size_t)4);
+	OK("cuFuncGetAttribute", &n, DYNAMIC, kernel);
+	CHECK(n == 48 << 10);
+	OK("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 48 << 10, NULL, args, NULL);
+	WANT(1, "cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, (48 << 10) + 1, NULL, args, NULL);
+	WANT(1, "cuFuncSetAttribute", kernel, DYNAMIC, MOST + 1);
+	WANT(1, "cuFuncSetAttribute", kernel, DYNAMIC, -1);
+	OK("cuFuncSetAttribute", kernel, DYNAMIC, MOST);
+	OK("cuFuncGetAttribute", &n, DYNAMIC, kernel);
+	CHECK(n == MOST);
+	OK("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, MOST, NULL, args, NULL);
+	OK("cuKernelSetAttribute", DYNAMIC, 1000, kernel, 0);
+	WANT(1, "cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 1001, NULL, args, NULL);
+	OK("cuFuncSetAttribute", kernel, CARVEOUT, 100);
+	WANT(1, "cuFuncSetAttribute", kernel, CARVEOUT, 101);
+	WANT(1, "cuFuncSetAttribute", kernel, 0, 64); /* cannot be set */
+	OK("cuCtxSynchronize");
+	OK("cuMemFree", at);
+}
+
 /* One side of struct CUDA_MEMCPY2D. */
 struct side {
 	size_t x, y;
@@ -277,12 +304,14 @@ int main(int argc, char **argv) {
 	size_t packed_size = sizeof packed;
 	void *extra[] = {(void *)1, &packed, (void *)2, &packed_size, NULL};
 	OK("cuLaunchKernel", add, 3, 1, 1, 1, 1, 1, 0, s, NULL, extra);
+	WANT(1, "cuLaunchKernel", add, 3, 1, 1, 1, 1, 1, 0, s, NULL, extra + 2); /* a size without a buffer */
 	OK("cuEventRecord", e, s);
 	OK("cuEventSynchronize", e);
 	OK("cuMemcpyDtoH", &got, at, sizeof got);
 	CHECK(got == 42);
 	OK("cuMemcpyDtoH", &got, calls, sizeof got);
 	CHECK(got == 5);
+	shared_memory(add);
 
 	/* A stream waits for a word that another one stores. */
 	uint64_t other;

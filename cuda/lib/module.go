@@ -103,7 +103,7 @@ func load(d *gpu.Device, image unsafe.Pointer) (handle uint64, c gpu.Code) {
 }
 
 //export gpu_module_unload
-func gpu_module_unload(module C.uint64_t) { system().UnregisterBinary(uint64(module)) }
+func gpu_module_unload(module C.uint64_t) { system().UnloadModule(uint64(module)) }
 
 //export gpu_module_function
 func gpu_module_function(device C.int, module C.uint64_t, name *C.char, function *C.uint64_t) C.int {

@@ -39,6 +39,13 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A program that returns from main while its kernel runs ends at once, without a complaint.
+func TestLeaves(t *testing.T) {
+	t.Parallel()
+	said := start(t, nil, compile(t, "testdata/runtime.cu"), "leave").succeeds(t)
+	require.Equal(t, "it runs\nok\n", said)
+}
+
 // A program that loads its kernels by CUDA's driver gets what it expects.
 func TestDriver(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@
 package gpu
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 
@@ -35,10 +34,10 @@ func (t *Stream) Launch(l Launch) Code {
 			"cudaFuncAttributeMaxDynamicSharedMemorySize", f.name, l.Shared, most)
 		return InvalidValue
 	}
-	return t.run(k, l)
+	return t.run(f.binary, k, l)
 }
 
-func (t *Stream) run(k *ptx.Kernel, l Launch) Code {
+func (t *Stream) run(b *image, k *ptx.Kernel, l Launch) Code {
 	d := t.device
 	launch := ptx.Launch{
 		Grid: l.Grid, Block: l.Block, Shared: l.Shared, Params: parameters(k, l), Workers: d.workers(),
@@ -53,7 +52,7 @@ func (t *Stream) run(k *ptx.Kernel, l Launch) Code {
 		return CooperativeTooLarge
 	}
 	return t.add(func() {
-		if err := k.Run(context.Background(), launch); err != nil {
+		if err := b.execute(k, launch); err != nil {
 			d.fail(codeOf(err), err)
 		}
 		d.noteOrder()

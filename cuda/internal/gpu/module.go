@@ -3,8 +3,10 @@
 package gpu
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -19,12 +21,38 @@ type image struct {
 	mu         sync.Mutex
 	loaded     map[*Device]*loaded
 	shared     map[use]uint64 // how much dynamic shared memory launches may ask for, if that was set
+
+	running sync.RWMutex    // read while a kernel is executed
+	life    context.Context // ends when the image is unregistered
+	end     context.CancelCauseFunc
 }
 
 // A use is a kernel of an image on a device.
 type use struct {
 	device *Device
 	kernel string
+}
+
+// errUnregistered is why kernels end whose image is unregistered.
+var errUnregistered = errors.New("the program has unregistered the kernel")
+
+func newImage(text string, containers ...[]byte) *image {
+	b := &image{containers: containers, text: text, loaded: map[*Device]*loaded{}}
+	b.life, b.end = context.WithCancelCause(context.Background())
+	return b
+}
+
+// execute executes a kernel of the image, unless it is unregistered.
+func (b *image) execute(k *ptx.Kernel, l ptx.Launch) error {
+	b.running.RLock()
+	defer b.running.RUnlock()
+	if b.life.Err() != nil {
+		return nil
+	}
+	if err := k.Run(b.life, l); !errors.Is(err, errUnregistered) {
+		return err
+	}
+	return nil
 }
 
 // A loaded image is a program on a device, or why it is none.
@@ -51,14 +79,14 @@ func (s *System) RegisterBinary(containers ...[]byte) uint64 {
 	handle := s.handle()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.images[handle] = &image{containers: containers, loaded: map[*Device]*loaded{}}
+	s.images[handle] = newImage("", containers...)
 	return handle
 }
 
 // LoadModule loads PTX on a device or, without any, containers that are linked with each other, and returns a
 // handle.
 func (d *Device) LoadModule(text string, containers ...[]byte) (handle uint64, c Code) {
-	b := &image{text: text, containers: containers, loaded: map[*Device]*loaded{}}
+	b := newImage(text, containers...)
 	if _, c := b.on(d); c != Success {
 		return 0, c
 	}
@@ -128,7 +156,29 @@ func (s *System) RegisterVariable(of, shadow uint64, name string, size uint64) {
 	s.variables[shadow] = &variable{s.images[of], name, size}
 }
 
-// UnregisterBinary forgets a binary, its functions and its variables.
+// UnloadModule unregisters a module, after everything that its devices have been told to do.
+func (s *System) UnloadModule(handle uint64) {
+	s.mu.Lock()
+	b := s.images[handle]
+	s.mu.Unlock()
+	if b == nil {
+		return
+	}
+	for _, d := range b.devices() {
+		_ = d.Synchronize()
+	}
+	s.UnregisterBinary(handle)
+}
+
+// devices returns the devices on which an image is loaded.
+func (b *image) devices() []*Device {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.loaded))
+}
+
+// UnregisterBinary forgets a binary, its functions and its variables. Its kernels end early: a program that
+// ends does not wait for them.
 func (s *System) UnregisterBinary(handle uint64) {
 	s.mu.Lock()
 	b := s.images[handle]
@@ -147,11 +197,13 @@ func (s *System) UnregisterBinary(handle uint64) {
 	if b == nil {
 		return
 	}
+	b.end(errUnregistered)
+	b.running.Lock()
+	defer b.running.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for d, l := range b.loaded {
+	for _, l := range b.loaded {
 		if l.program != nil {
-			_ = d.Synchronize()
 			_ = l.program.Close()
 		}
 	}

@@ -176,6 +176,14 @@ static void everything() {
 	/* Blocks that wait for each other. */
 	OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)meet, 256, 0));
 	CHECK(blocks == 8);
+	const struct { int block; size_t shared; int blocks; } resident[] = {
+		{32, 0, 32}, {1024, 0, 2}, {65, 0, 21}, {64, 8 << 10, 25}, {32, 113 << 10, 2}, {32, 114 << 10, 1}, {32, 227 << 10, 1},
+		{32, (227 << 10) + 1, 0}, {32, ~(size_t)0, 0}, {1025, 0, 0},
+	};
+	for (int k = 0; k < (int)(sizeof resident / sizeof *resident); k++) {
+		OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)meet, resident[k].block, resident[k].shared));
+		CHECK(blocks == resident[k].blocks);
+	}
 	unsigned all = 100, *arrived = managed + 3;
 	void *args[] = {&arrived, &all};
 	OK(cudaLaunchCooperativeKernel((const void *)meet, all, 256, args, 0, 0));

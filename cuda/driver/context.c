@@ -24,14 +24,21 @@ static struct context *primary(CUdevice device) {
 	return &primaries[device];
 }
 
-/* The runtime may have chosen another device since a context was put on the stack. */
+/* If the runtime has chosen another device since, its primary context takes the place of the top, or is the
+ * first one of the stack. */
 static struct context *top(void) {
-	if (depth > 0 && stack[depth - 1] && stack[depth - 1]->device == gpu_chosen())
-		return stack[depth - 1];
-	return gpu_chosen() < 0 ? NULL : primary(gpu_chosen());
+	if (gpu_chosen() < 0)
+		return NULL;
+	if (depth == 0)
+		stack[depth++] = primary(gpu_chosen());
+	else if (stack[depth - 1]->device != gpu_chosen())
+		stack[depth - 1] = primary(gpu_chosen());
+	return stack[depth - 1];
 }
 
-static void choose(void) { gpu_set_current(depth > 0 && stack[depth - 1] ? stack[depth - 1]->device : -1); }
+static void choose(void) { gpu_set_current(depth > 0 ? stack[depth - 1]->device : -1); }
+
+static int gone(CUcontext c) { return !c || __atomic_load_n(&c->destroyed, __ATOMIC_RELAXED); }
 
 static int known(CUdevice device) { return device < 0 || device >= gpu_devices() ? INVALID_DEVICE : OK; }
 
@@ -92,8 +99,9 @@ API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) { re
 API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) { return STARTED(state(device, flags, active)); }
 
 static int push(CUcontext c) {
-	if (!c)
+	if (gone(c))
 		return INVALID_CONTEXT;
+	top();
 	if (depth == MOST_STACKED)
 		return INVALID_VALUE;
 	stack[depth++] = c;
@@ -102,7 +110,7 @@ static int push(CUcontext c) {
 }
 
 static int pop(CUcontext *c) {
-	if (depth == 0)
+	if (!top())
 		return INVALID_CONTEXT;
 	depth--;
 	if (c)
@@ -112,6 +120,9 @@ static int pop(CUcontext *c) {
 }
 
 static int set(CUcontext c) {
+	if (c && gone(c))
+		return INVALID_CONTEXT;
+	top();
 	if (depth == 0 && c)
 		return push(c);
 	if (depth > 0 && c)
@@ -128,6 +139,9 @@ static int get(CUcontext *c) {
 }
 
 static int create(CUcontext *c, unsigned flags, CUdevice device) {
+	top();
+	if (depth == MOST_STACKED)
+		return INVALID_VALUE;
 	if (known(device))
 		return INVALID_DEVICE;
 	*c = calloc(1, sizeof **c);
@@ -139,9 +153,11 @@ static int create(CUcontext *c, unsigned flags, CUdevice device) {
 	return push(*c);
 }
 
+/* The memory stays: other threads may have the context on their stacks. */
 static int destroy(CUcontext c) {
-	if (!c || c->primary)
+	if (!c || c->primary || __atomic_exchange_n(&c->destroyed, 1, __ATOMIC_RELAXED))
 		return INVALID_CONTEXT;
+	top();
 	for (int k = depth; k-- > 0;)
 		if (stack[k] == c) {
 			for (int j = k; j + 1 < depth; j++)
@@ -150,7 +166,6 @@ static int destroy(CUcontext c) {
 		}
 	choose();
 	storage_end(c);
-	free(c);
 	return OK;
 }
 

@@ -16,7 +16,7 @@ enum { MOST_DEVICES = 16 };
 
 /* A context is a device, as a thread sees it. */
 struct context {
-	int device, primary;
+	int device, primary, destroyed;
 	unsigned flags;
 	uint64_t number;
 };

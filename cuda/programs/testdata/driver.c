@@ -255,6 +255,40 @@ static void directions(uint64_t at) {
 	OK("cuMemcpy", (uint64_t)(uintptr_t)&here, at, sizeof here);
 }
 
+/* A thread has a stack of contexts, whose top the runtime chooses too. */
+static void contexts(void) {
+	void *zero, *one, *now, *runtime = dlopen("libcudart.so.12", RTLD_NOW);
+	int n;
+	CHECK(runtime);
+	int (*choose)(int) = (int (*)(int))dlsym(runtime, "cudaSetDevice");
+	int (*chosen)(int *) = (int (*)(int *))dlsym(runtime, "cudaGetDevice");
+	OK("cuDevicePrimaryCtxRetain", &zero, 0);
+	OK("cuDevicePrimaryCtxRetain", &one, 1);
+	CHECK(choose(1) == 0);
+	OK("cuCtxPushCurrent", zero);
+	CHECK(chosen(&n) == 0 && n == 0);
+	OK("cuCtxPopCurrent", &now);
+	CHECK(now == zero);
+	CHECK(chosen(&n) == 0 && n == 1); /* as before */
+	OK("cuCtxGetCurrent", &now);
+	CHECK(now == one);
+	OK("cuCtxCreate", &now, 0, 0);
+	OK("cuCtxPushCurrent", zero);
+	OK("cuCtxDestroy", now); /* below the top */
+	WANT(201, "cuCtxDestroy", now);
+	WANT(201, "cuCtxPushCurrent", now);
+	WANT(201, "cuCtxSetCurrent", now);
+	OK("cuCtxPopCurrent", &now);
+	CHECK(now == zero);
+	OK("cuCtxPopCurrent", &now);
+	CHECK(now == one);
+	WANT(201, "cuCtxPopCurrent", &now);
+	WANT(201, "cuCtxSynchronize");
+	OK("cuDevicePrimaryCtxRelease", 0);
+	OK("cuDevicePrimaryCtxRelease", 1);
+	WANT(201, "cuDevicePrimaryCtxRelease", 1);
+}
+
 int main(int argc, char **argv) {
 	void *context, *now, *missing;
 	uint64_t module, add, at, calls, s, e, first;
@@ -267,6 +301,7 @@ int main(int argc, char **argv) {
 		attach(argv[1]);
 		return 0;
 	}
+	contexts();
 	CHECK(get("cuNoSuchFunction", &missing, 12080, 0, &status) == 500 && !missing && status == 1);
 	OK("cuDriverGetVersion", &n);
 	CHECK(n == 13000);

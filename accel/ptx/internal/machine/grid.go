@@ -67,7 +67,11 @@ var ErrLaunch = errors.New("impossible launch")
 func (k *Kernel) MaxThreads() int64 {
 	for _, name := range []string{"reqntid", "maxntid"} {
 		if l, ok := k.Limits[name]; ok {
-			return min(l[0]*l[1]*l[2], maxThreads)
+			most := int64(1)
+			for _, n := range l { // each is at most 2^31
+				most = min(most*n, maxThreads)
+			}
+			return most
 		}
 	}
 	return maxThreads
@@ -96,6 +100,10 @@ func (l *Launch) Check() error {
 			return wrong("blocks of %v threads; at most %d by %d by %d are possible",
 				l.Block, maxThreads, maxThreads, maxBlockZ)
 		}
+	}
+	block := [3]int64{int64(l.Block[0]), int64(l.Block[1]), int64(l.Block[2])}
+	if r, ok := k.Limits["reqntid"]; ok && r != block {
+		return wrong("blocks of %v threads; the kernel requires blocks of %v", l.Block, r)
 	}
 	if n := int64(l.Block[0] * l.Block[1] * l.Block[2]); n > k.MaxThreads() {
 		return wrong("blocks of %d threads; at most %d are possible for this kernel", n, k.MaxThreads())

@@ -26,8 +26,9 @@ struct gpu_shared {
 /* Makes a handle of memory that begins at an address. */
 int gpu_share(struct gpu_shared *h, uint64_t at);
 
-/* Maps the memory of a handle for the thread's device, until gpu_free. */
+/* Maps the memory of a handle for the thread's device, until gpu_detach_shared. */
 int gpu_attach_shared(uint64_t *at, const struct gpu_shared *h);
+int gpu_detach_shared(uint64_t at);
 
 /* Sets an attribute of a kernel, by its number in CUDA's headers. */
 int gpu_set_function_attribute(int device, void *stub, int number, int value);

@@ -22,6 +22,14 @@ int gpu_share(struct gpu_shared *h, uint64_t at) {
 	return error;
 }
 
+int gpu_detach_shared(uint64_t at) {
+	int kind, device;
+	void *first;
+	uint64_t size;
+	gpu_find((void *)(uintptr_t)at, &kind, &device, &first, &size);
+	return kind ? gpu_detach(device, at) : INVALID_VALUE;
+}
+
 int gpu_attach_shared(uint64_t *at, const struct gpu_shared *h) {
 	char path[64];
 	int fd, error;

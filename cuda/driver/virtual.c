@@ -107,4 +107,4 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *at, struct gpu_shared h, unsigne
 	return BOUND(gpu_attach_shared(at, &h));
 }
 
-API CUresult cuIpcCloseMemHandle(CUdeviceptr at) { return BOUND(gpu_free(HERE, to_pointer(at))); }
+API CUresult cuIpcCloseMemHandle(CUdeviceptr at) { return BOUND(gpu_detach_shared(at)); }

@@ -113,7 +113,8 @@ int gpu_set_access(int device, uint64_t address, uint64_t size);
 int gpu_export(uint64_t handle, int *fd);
 int gpu_import(int fd, uint64_t *handle);
 int gpu_retain(uint64_t address, uint64_t *handle);
-int gpu_attach(int device, int fd, uint64_t offset, uint64_t size, uint64_t *address); /* until gpu_free */
+int gpu_attach(int device, int fd, uint64_t offset, uint64_t size, uint64_t *address);
+int gpu_detach(int device, uint64_t address); /* ends gpu_attach */
 int gpu_file(uint64_t address, uint64_t size, int *fd, uint64_t *offset);
 
 #endif

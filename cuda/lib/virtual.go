@@ -75,6 +75,11 @@ func gpu_file(at, size C.uint64_t, fd *C.int, offset *C.uint64_t) C.int {
 	return C.int(gpu.InvalidValue)
 }
 
+//export gpu_detach
+func gpu_detach(device C.int, at C.uint64_t) C.int {
+	return with(device, func(d *gpu.Device) gpu.Code { return d.Detach(uint64(at)) })
+}
+
 //export gpu_attach
 func gpu_attach(device, fd C.int, offset, size C.uint64_t, at *C.uint64_t) C.int {
 	return with(device, func(d *gpu.Device) gpu.Code {

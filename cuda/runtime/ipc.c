@@ -19,4 +19,4 @@ API cudaError_t cudaIpcOpenMemHandle(void **p, struct gpu_shared h, unsigned fla
 	return error;
 }
 
-API cudaError_t cudaIpcCloseMemHandle(void *p) { return DO(gpu_free(current, p)); }
+API cudaError_t cudaIpcCloseMemHandle(void *p) { return DO(gpu_detach_shared((uint64_t)(uintptr_t)p)); }

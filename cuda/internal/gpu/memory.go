@@ -96,12 +96,15 @@ func (d *Device) takeShared(n uint64) (in *slab, offset uint64, err error) {
 }
 
 // Free gives memory of the device, and managed memory, back. Tasks that were added before are done first.
-func (d *Device) Free(address uint64) Code { return d.free(address, false) }
+func (d *Device) Free(address uint64) Code { return d.free(address, false, false) }
 
 // FreeHost gives memory of the host back. Tasks that were added before are done first.
-func (d *Device) FreeHost(address uint64) Code { return d.free(address, true) }
+func (d *Device) FreeHost(address uint64) Code { return d.free(address, true, false) }
 
-func (d *Device) free(address uint64, host bool) Code {
+// Detach ends what Attach has begun, after tasks that were added before.
+func (d *Device) Detach(address uint64) Code { return d.free(address, false, true) }
+
+func (d *Device) free(address uint64, host, foreign bool) Code {
 	if address == 0 {
 		return Success
 	}
@@ -116,6 +119,9 @@ func (d *Device) free(address uint64, host bool) Code {
 	defer d.mu.Unlock()
 	a := d.memory[address]
 	if a == nil || a.in.size == 0 || (a.Kind == Host) != host { // without size it is mapped by Map
+		return InvalidValue
+	}
+	if a.in.foreign != foreign {
 		return InvalidValue
 	}
 	delete(d.memory, address)
@@ -152,7 +158,7 @@ func (d *Device) Descriptor(address, n uint64) (fd int, offset uint64, c Code) {
 	return -1, 0, InvalidValue
 }
 
-// Attach maps memory of another process, whose descriptor the caller still owns, until Free.
+// Attach maps memory of another process, whose descriptor the caller still owns, until Detach.
 func (d *Device) Attach(fd int, offset, n uint64) (address uint64, c Code) {
 	in, err := mapOther(fd, offset, n)
 	if err != nil {

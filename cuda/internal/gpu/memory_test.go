@@ -111,9 +111,11 @@ func TestPeersReachOpenedMemory(t *testing.T) {
 	require.Equal(t, Success, c)
 	require.NoError(t, unix.Close(fd))
 	require.True(t, other.space.Has(opened, 100))
-	require.Equal(t, Success, d.Free(opened))
+	require.Equal(t, InvalidValue, d.Free(opened), "nobody here has allocated it")
+	require.Equal(t, InvalidValue, d.Detach(at), "nobody has opened it")
+	require.Equal(t, Success, d.Detach(opened))
 	require.False(t, other.space.Has(opened, 1))
-	require.Equal(t, InvalidValue, d.Free(opened), "twice")
+	require.Equal(t, InvalidValue, d.Detach(opened), "twice")
 	require.Equal(t, Success, d.Free(at))
 }
 

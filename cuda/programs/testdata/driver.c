@@ -142,7 +142,12 @@ static void attach(const char *text) {
 	CHECK(((int (*)(uint64_t *, typeof(h), unsigned))f("cuIpcOpenMemHandle"))(&at, h, 1) == 0);
 	CHECK(*(uint32_t *)at == 42);
 	*(uint32_t *)at = 1234;
+	WANT(1, "cuMemFree", at); /* it is the other process's */
 	OK("cuIpcCloseMemHandle", at);
+	WANT(1, "cuIpcCloseMemHandle", at);
+	OK("cuMemAlloc", &at, (size_t)16);
+	WANT(1, "cuIpcCloseMemHandle", at);
+	OK("cuMemFree", at);
 }
 
 static int (*of_thread(const char *name))() {

@@ -57,6 +57,12 @@ API cudaError_t cudaStreamGetCaptureInfo_v2(stream_t s, int *status, void *id, v
 	return DO(capture(status));
 }
 
+API cudaError_t cudaStreamGetCaptureInfo_v3(stream_t s, int *status, void *id, void *graph, void *nodes, void *edges,
+                                            void *n) {
+	(void)s; (void)id; (void)graph; (void)nodes; (void)edges; (void)n;
+	return DO(capture(status));
+}
+
 API cudaError_t cudaStreamBeginCapture(stream_t s, int mode) { (void)s; (void)mode; return DO(NOT_SUPPORTED); }
 
 API cudaError_t cudaEventCreateWithFlags(event_t *e, unsigned flags) { return DO(gpu_event_new(current, flags, e)); }

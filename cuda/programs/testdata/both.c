@@ -17,6 +17,13 @@ int cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned versio
 int cudaDeviceGetP2PAttribute(int *value, int number, int device, int peer);
 int cudaThreadExchangeStreamCaptureMode(int *mode);
 int cudaStreamGetCaptureInfo_v2(void *stream, int *status, void *id, void *graph, void *nodes, void *n);
+struct properties { int type, handles, place, device; char rest[72]; };
+int cudaMemPoolCreate(void **pool, const struct properties *p);
+int cudaMemPoolDestroy(void *pool);
+int cudaMemPoolSetAttribute(void *pool, int attribute, void *value);
+int cudaMemPoolGetAttribute(void *pool, int attribute, void *value);
+int cudaMallocFromPoolAsync(void **p, size_t n, void *pool, void *stream);
+int cudaFreeAsync(void *p, void *stream);
 struct handle { char bytes[64]; };
 int cudaIpcGetMemHandle(struct handle *h, void *p);
 int cudaIpcOpenMemHandle(void **p, struct handle h, unsigned flags);
@@ -86,6 +93,24 @@ static void small_questions(void) {
 	WANT(0, n);
 }
 
+/* A pool of the second device. */
+static void pools(void) {
+	struct properties p = {1, 0, 1, 1, {0}};
+	unsigned long long threshold = 1 << 20, got = 0;
+	void *pool, *memory;
+	WANT(0, cudaMemPoolCreate(&pool, &p));
+	WANT(0, cudaMemPoolSetAttribute(pool, 4, &threshold));
+	WANT(0, cudaMemPoolGetAttribute(pool, 4, &got));
+	WANT(1, got == threshold);
+	WANT(0, cudaMallocFromPoolAsync(&memory, 100, pool, NULL));
+	WANT(0, f("cuPointerGetAttribute")(&got, 9, memory)); /* the device's number, an int */
+	WANT(1, *(int *)&got);
+	WANT(0, cudaFreeAsync(memory, NULL));
+	WANT(0, cudaMemPoolDestroy(pool));
+	p.device = 2;
+	WANT(INVALID_DEVICE, cudaMemPoolCreate(&pool, &p));
+}
+
 int main(void) {
 	void *context = NULL;
 	int n;
@@ -105,6 +130,7 @@ int main(void) {
 	entry_points();
 	shared_memory();
 	small_questions();
+	pools();
 	printf("ok\n");
 	return 0;
 }

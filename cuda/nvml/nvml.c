@@ -259,6 +259,24 @@ API nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned 
 	return nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, p);
 }
 
+/* A link as fast GPUs have it, by which NCCL weighs paths: PCIe 4.0 with 16 lanes. */
+static nvmlReturn_t link_property(nvmlDevice_t device, unsigned is, unsigned *value) {
+	struct gpu_properties g;
+	nvmlReturn_t error = look(device, &g);
+	if (error || !value)
+		return error ? error : INVALID_ARGUMENT;
+	*value = is;
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned *generation) {
+	return link_property(device, 4, generation);
+}
+
+API nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned *lanes) {
+	return link_property(device, 16, lanes);
+}
+
 API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
 	if (!version)
 		return INVALID_ARGUMENT;

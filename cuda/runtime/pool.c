@@ -1,6 +1,6 @@
 /*
- * Pools of memory. A pool keeps nothing back: memory that is freed is the device's again at once, whatever the
- * pool's threshold, so a pool is a device from which memory is taken.
+ * Pools of memory. A pool keeps nothing back: memory that is freed is the device's again at once, whatever
+ * the pool's threshold, so a pool is a device from which memory is taken.
  */
 #include "runtime.h"
 

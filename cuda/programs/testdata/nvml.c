@@ -79,6 +79,10 @@ int main(void) {
 	WANT(0, CALL("nvmlDeviceGetP2PStatus", first, second, P2P_NVLINK, &status));
 	WANT(P2P_STATUS_NOT_SUPPORTED, status);
 	WANT(INVALID_ARGUMENT, CALL("nvmlDeviceGetP2PStatus", first, (uintptr_t)9, P2P_WRITE, &status));
+	WANT(0, CALL("nvmlDeviceGetCurrPcieLinkGeneration", second, &n));
+	WANT(4, (int)n);
+	WANT(0, CALL("nvmlDeviceGetCurrPcieLinkWidth", second, &n));
+	WANT(16, (int)n);
 	WANT(0, CALL("nvmlShutdown"));
 	WANT(UNINITIALIZED, CALL("nvmlShutdown"));
 	printf("ok\n");

@@ -25,6 +25,9 @@ type Physical struct {
 	Size uint64
 	file *os.File
 	uses int
+
+	handle  uint64 // the one by which it is known, or 0
+	retains int    // how often that handle has to be released
 }
 
 // A mapping is a Physical at an address.
@@ -54,12 +57,15 @@ func (s *System) Create(size uint64) (handle uint64, c Code) {
 	return s.keep(&Physical{Size: size, file: f}), Success
 }
 
-// keep gives memory a handle. The lock is held.
+// keep gives memory its handle once more. The lock is held.
 func (s *System) keep(p *Physical) uint64 {
-	handle := s.handle()
+	if p.retains == 0 {
+		p.handle = s.handle()
+		s.virtual.files[p.handle] = p
+	}
 	p.uses++
-	s.virtual.files[handle] = p
-	return handle
+	p.retains++
+	return p.handle
 }
 
 // drop ends one use. The lock is held.
@@ -70,7 +76,7 @@ func (p *Physical) drop() {
 	}
 }
 
-// Release ends a handle. Mappings stay.
+// Release releases a handle once. Mappings stay.
 func (s *System) Release(handle uint64) Code {
 	v := &s.virtual
 	v.mu.Lock()
@@ -79,7 +85,10 @@ func (s *System) Release(handle uint64) Code {
 	if p == nil {
 		return InvalidValue
 	}
-	delete(v.files, handle)
+	p.retains--
+	if p.retains == 0 {
+		delete(v.files, handle)
+	}
 	p.drop()
 	return Success
 }

@@ -45,9 +45,9 @@ API CUresult cuMemCreate(uint64_t *handle, size_t size, const struct properties 
 API CUresult cuMemRelease(uint64_t handle) { return STARTED(gpu_release(handle)); }
 
 API CUresult cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
-	if (flags || alignment > GRANULARITY)
+	if (flags || (alignment & (alignment - 1)))
 		return INVALID_VALUE;
-	return STARTED(gpu_reserve(size, hint, at));
+	return STARTED(gpu_reserve(size, alignment > GRANULARITY ? alignment : GRANULARITY, hint, at));
 }
 
 API CUresult cuMemAddressFree(CUdeviceptr at, size_t size) { return STARTED(gpu_unreserve(at, size)); }

@@ -105,7 +105,7 @@ int gpu_wait_value(int device, uint64_t stream, void *address, uint64_t v, int w
 
 int gpu_create(uint64_t size, uint64_t *handle);
 int gpu_release(uint64_t handle);
-int gpu_reserve(uint64_t size, uint64_t hint, uint64_t *address);
+int gpu_reserve(uint64_t size, uint64_t align, uint64_t hint, uint64_t *address); /* align: a power of two */
 int gpu_unreserve(uint64_t address, uint64_t size);
 int gpu_map(uint64_t address, uint64_t size, uint64_t offset, uint64_t handle);
 int gpu_unmap(uint64_t address, uint64_t size);

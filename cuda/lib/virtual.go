@@ -21,8 +21,8 @@ func gpu_create(size C.uint64_t, handle *C.uint64_t) C.int {
 func gpu_release(handle C.uint64_t) C.int { return C.int(system().Release(uint64(handle))) }
 
 //export gpu_reserve
-func gpu_reserve(size, hint C.uint64_t, at *C.uint64_t) C.int {
-	a, c := system().Reserve(uint64(size), uint64(hint))
+func gpu_reserve(size, align, hint C.uint64_t, at *C.uint64_t) C.int {
+	a, c := system().Reserve(uint64(size), uint64(align), uint64(hint))
 	return store[C.int](at, a, c)
 }
 

@@ -96,15 +96,16 @@ func (s *System) Release(handle uint64) Code {
 // nothing is what mmap makes at addresses that are reserved.
 const nothing = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE
 
-// Reserve reserves addresses, those that are asked for if they are free.
-func (s *System) Reserve(size, hint uint64) (address uint64, c Code) {
+// Reserve reserves addresses from a multiple of align on, which is a power of two and at least Granularity;
+// those that are asked for if they are free.
+func (s *System) Reserve(size, align, hint uint64) (address uint64, c Code) {
 	if size == 0 || size%Granularity != 0 {
 		return 0, InvalidValue
 	}
-	if size+Granularity < size {
+	if size+align < size {
 		return 0, InvalidValue
 	}
-	address, err := reserve(size, Granularity, hint)
+	address, err := reserve(size, align, hint)
 	if err != nil {
 		return 0, OutOfMemory
 	}

@@ -9,7 +9,7 @@ import (
 // Each device that is given access reaches the memory.
 func TestAccessOfDevices(t *testing.T) {
 	s := New(Config{Devices: 2})
-	at, c := s.Reserve(Granularity, 0)
+	at, c := s.Reserve(Granularity, Granularity, 0)
 	require.Equal(t, Success, c)
 	p, c := s.Create(Granularity)
 	require.Equal(t, Success, c)
@@ -32,7 +32,7 @@ func TestAccessOfDevices(t *testing.T) {
 // has ended. NCCL releases the handle of Create in this way, which it has not kept.
 func TestRetainGivesSameHandle(t *testing.T) {
 	s := New(Config{Devices: 1})
-	at, c := s.Reserve(Granularity, 0)
+	at, c := s.Reserve(Granularity, Granularity, 0)
 	require.Equal(t, Success, c)
 	p, c := s.Create(Granularity)
 	require.Equal(t, Success, c)

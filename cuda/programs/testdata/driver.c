@@ -66,6 +66,10 @@ static void virtual_memory(void) {
 	OK("cuMemCreate", &handle, 2 * grain, &p, 0ull);
 	OK("cuMemAddressReserve", &at, 4 * grain, (size_t)0, 0ull, 0ull);
 	CHECK(at % grain == 0);
+	OK("cuMemAddressReserve", &other, grain, 256 * grain, 0ull, 0ull); /* as NCCL does */
+	CHECK(other % (256 * grain) == 0);
+	OK("cuMemAddressFree", other, grain);
+	WANT(1, "cuMemAddressReserve", &other, grain, 3 * grain, 0ull, 0ull);
 	OK("cuMemMap", at, 2 * grain, (size_t)0, handle, 0ull);
 	WANT(208, "cuMemMap", at + grain, grain, (size_t)0, handle, 0ull);
 	WANT(1, "cuMemsetD32", at, 7, (size_t)16); /* nobody may reach it yet */

@@ -126,11 +126,18 @@ func (x *uctx) registerDMABuf(m *mr, e *extent) error {
 	return nil
 }
 
+// emulatedGPU is the name of the library that a program with an emulated GPU has loaded (module cuda).
+const emulatedGPU = "libnicless_gpu.so"
+
 // mapDMABuf maps the pages of length bytes at an offset of the program's dma-buf fd, and returns
 // at which offset they begin. The caller has to let go of the extent, which has no address yet.
 func (c *call) mapDMABuf(fd int32, offset, length uint64) (e *extent, first uint64, err error) {
 	if fd == -1 {
-		// NCCL, NVSHMEM and UCX ask so whether they can register memory of a GPU. EBADF would mean yes.
+		// NCCL, NVSHMEM and UCX ask so whether they can register memory of a GPU. EBADF means yes: memory of
+		// an emulated GPU is in files, which can be mapped.
+		if c.p.memory.maps.has(emulatedGPU) {
+			return nil, 0, refuse(eBADF, "dma-buf: descriptor -1, by which libraries ask whether memory of a GPU can be registered: yes, because the GPU is emulated")
+		}
 		return nil, 0, refuse(eOPNOTSUPP, "dma-buf: descriptor -1, by which libraries ask whether memory of a GPU can be registered: no, because its pages cannot be mapped")
 	}
 	f, err := c.fileNumber(fd)

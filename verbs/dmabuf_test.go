@@ -180,3 +180,20 @@ func TestDMABufOfAnotherUser(t *testing.T) {
 	p.rig = b
 	require.Equal(t, unix.EOPNOTSUPP, p.regDMABuf(p.memfd(pageSize, unix.F_SEAL_SHRINK), 0, pageSize, 0, 0).errno)
 }
+
+// A program learns by descriptor -1 whether memory of its GPU can be registered: if the GPU is emulated.
+func TestDMABufOfEmulatedGPU(t *testing.T) {
+	r := newRig(t)
+	p := r.program()
+	r.p.memory.maps = openMaps(int32(os.Getpid()))
+	require.Equal(t, unix.EOPNOTSUPP, p.regDMABuf(noFile, 0, pageSize, 0, 0).errno)
+	f, err := os.Create(filepath.Join(t.TempDir(), emulatedGPU))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	require.NoError(t, f.Truncate(pageSize))
+	b, err := unix.Mmap(int(f.Fd()), 0, pageSize, unix.PROT_READ, unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	require.Equal(t, unix.EBADF, p.regDMABuf(noFile, 0, pageSize, 0, 0).errno)
+	require.NoError(t, unix.Munmap(b))
+	require.Equal(t, unix.EOPNOTSUPP, p.regDMABuf(noFile, 0, pageSize, 0, 0).errno)
+}

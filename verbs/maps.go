@@ -152,6 +152,24 @@ func (m *maps) read(addr, n uint64, each func(vma) error) error {
 	return nil
 }
 
+// has reports whether the process has mapped a file with a name, in whichever directory.
+func (m *maps) has(name string) bool {
+	if m == nil {
+		return false
+	}
+	suffix := []byte("/" + name)
+	text := bufio.NewReaderSize(io.NewSectionReader(m.file, 0, math.MaxInt64), longestRow)
+	for {
+		line, err := text.ReadSlice('\n')
+		if err != nil {
+			return false
+		}
+		if bytes.HasSuffix(bytes.TrimSuffix(line, []byte{'\n'}), suffix) {
+			return true
+		}
+	}
+}
+
 // parseVMA parses a row such as
 //
 //	7f6c10000000-7f6c10021000 rw-p 00000000 00:00 0    [stack]

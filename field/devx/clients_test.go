@@ -50,11 +50,11 @@ var clients = []client{
 		devx.OpINIT2RTR, devx.OpRTR2RTS, devx.OpINIT2INIT, devx.OpRTS2RTS, devx.Op2RST, devx.OpQueryQP,
 		devx.OpQueryRoCEAddress}, "a umem for each queue and record, no receives, queues without records, WAIT",
 		[]ran{{programs + "TestDEVXLibraries", "DOCA, DOCA without records: its calls in a C program"}, {programs + "TestDEVXQueues", "pairs, alone"}},
-		"DOCA GPUNetIO 2.0.1: its host library (all handlers with records, groups with a companion queue); on an H200 its examples put_bw, write_bw and write_lat, in host memory (CUDA.md)", "NCCL GIN, torchcomms, queues in GPU memory"},
+		"DOCA GPUNetIO 2.0.1: its host library (all handlers with records, groups with a companion queue); on an H200 its examples put_bw, write_bw and write_lat, in host memory; on emulated GPUs the same with queues in GPU memory, and an alltoall of NCCL GIN (CUDA.md)", "torchcomms, other collectives of NCCL"},
 	{"NVSHMEM, transport IBGDA", true, []uint16{devx.OpQueryHCACap, devx.OpCreateCQ, devx.OpCreateQP, devx.OpRST2INIT,
 		devx.OpINIT2RTR, devx.OpRTR2RTS}, "collapsed CQs, SRQs and DCTs of verbs, DCIs, masked atomics",
 		[]ran{{programs + "TestDEVXLibraries", "NVSHMEM IBGDA: its calls in a C program"}, {programs + "TestDEVXQueues", "collapsed"}},
-		"the transport of NVSHMEM 3.5.1, two PEs", "NVSHMEM above the transport; on a GPU its queues in host memory are refused (CUDA.md)"},
+		"NVSHMEM 3.5.1, two PEs: the transport, and on emulated GPUs device kernels and two tests of its perftest (CUDA.md)", "on a GPU its queues in host memory are refused (CUDA.md)"},
 	{"NVSHMEM, transport ibdevx", false, []uint16{devx.OpCreateQP, devx.OpRST2INIT, devx.OpINIT2RTR, devx.OpRTR2RTS},
 		"umems without rights, CQs and SRQs of verbs, records of 16 bits, a consumer index modulo the size",
 		[]ran{{programs + "TestDEVXLibraries", "NVSHMEM ibdevx: its calls in a C program"}, {"engine.TestRecordOfRungQueues", "records of 16 bits"}, {"engine.TestCountersOfConsumers", "consumer indices"}},
@@ -67,7 +67,7 @@ var clients = []client{
 		[]ran{{programs + "TestDEVXLibraries", "RDMaxcel, with DEVX and without: segments that grow, in a C program"},
 			{programs + "TestRDMaxcelExample", "with a stub of CUDA"}, {programs + "TestRawPost", ""},
 			{programs + "TestGuardPosts", "stores in any order from a thread"}},
-		"on an H200 the library and kernels of monarch 3fc0a66: queues, registration, post, doorbell, poll (CUDA.md)", "segments of GPU memory"},
+		"on an H200 and on emulated GPUs the library and kernels of monarch 3fc0a66: queues, registration, post, doorbell, poll (CUDA.md)", "segments of GPU memory"},
 }
 
 // clientTable returns the table of clients, of all or of those for GPUs.

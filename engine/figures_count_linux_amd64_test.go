@@ -12,13 +12,14 @@ import (
 // count lets the thread run from one mark to the next, one instruction at a time, and then leaves it
 // alone. It returns how many instructions the thread has executed, except those of Go's runtime: after
 // 10 ms the runtime makes the thread yield, and steps are slow. The process runs the same program as
-// this one, so its functions have the same addresses.
+// this one, so its functions have the same addresses. An instruction that repeats itself counts once, though
+// each time is a step: on some processors the runtime copies 2 KiB and more by one (REP MOVSQ).
 func (t *tracer) count() (n int, err error) {
 	if err := t.untilMark(); err != nil {
 		return 0, err
 	}
 	own := make(map[uint64]bool) // by address of an instruction
-	for {
+	for last := uint64(0); ; {
 		var regs syscall.PtraceRegs
 		if err := syscall.PtraceGetRegs(t.tid, &regs); err != nil {
 			return 0, err
@@ -37,9 +38,10 @@ func (t *tracer) count() (n int, err error) {
 			return 0, err
 		case sig == unix.SIGSTOP:
 			return n, unix.PtraceDetach(t.tid)
-		case sig == unix.SIGTRAP && counts: // other signals are those of the Go runtime, and can be lost
-			n++
+		case sig == unix.SIGTRAP && counts && regs.Rip != last:
+			n++ // other signals are those of the Go runtime, and can be lost
 		}
+		last = regs.Rip
 	}
 }
 

@@ -119,6 +119,7 @@ type More struct {
 	Args     []Passed
 	Kind     int // of a Shuffle, Vote, Reduce, Barrier, ...
 	Distinct bool
+	Plain    bool // of a Load: of one value, which is wanted, and has no sign
 	Bulk     *Bulk
 }
 

@@ -114,6 +114,7 @@ func (l *lowering) load() {
 	}
 	i.More = &More{Access: *a}
 	i.More.Slots, i.More.Access.Width = l.vector(l.in.Operands[0], a, true)
+	i.More.Plain = len(i.More.Slots) == 1 && i.More.Slots[0] >= 0 && !a.Signed
 	l.emit(i)
 }
 

@@ -5,6 +5,12 @@ import "github.com/nicless/nicless/accel/ptx/internal/code"
 // firstAddress is the least address at which memory can be.
 const firstAddress = 1 << 16
 
+// numSeen is how many extents a warp remembers: a post is to a ring, a record, a register and a CQ.
+const numSeen = 8
+
+// seenAt returns which of the extents that are remembered may have an address.
+func seenAt(address uint64) uint64 { return address >> 16 % numSeen }
+
 // reach returns the address of an access of a lane: one of the process, whose bytes may be reached.
 func (w *warp) reach(i *code.Inst, l int, address uint64, a *code.Access) uint64 {
 	n := uint64(a.Bytes())
@@ -15,7 +21,7 @@ func (w *warp) reach(i *code.Inst, l int, address uint64, a *code.Access) uint64
 	if a.Space == code.Shared {
 		return w.inShared(l, address, n)
 	}
-	if !w.seen.has(address, n) {
+	if !w.seen[seenAt(address)].has(address, n) {
 		w.look(l, a.Space, address, n)
 	}
 	return address
@@ -35,7 +41,7 @@ func (w *warp) span(l int, address, n uint64, s code.Space) uint64 {
 	if s == code.Shared {
 		return w.inShared(l, address, n)
 	}
-	if !w.seen.has(address, max(n, 1)) {
+	if !w.seen[seenAt(address)].has(address, max(n, 1)) {
 		w.look(l, s, address, max(n, 1))
 	}
 	return address
@@ -59,5 +65,5 @@ func (w *warp) look(l int, s code.Space, address, n uint64) {
 	if !e.has(address, n) {
 		w.fault(l, s, address, n)
 	}
-	w.seen = e
+	w.seen[seenAt(address)] = e
 }

@@ -22,7 +22,7 @@ const quantum = 2000
 
 // step executes some instructions. It ends earlier if no lane can go on.
 func (w *warp) step() progress {
-	w.seen = extent{} // its owner may have taken it away
+	w.seen = [numSeen]extent{} // its owner may have taken it away
 	w.polled, w.acted = false, false
 	if w.asleep != 0 {
 		w.awaken()
@@ -38,7 +38,11 @@ func (w *warp) step() progress {
 	budget := turn
 	for budget > 0 && w.choose(fair) {
 		fair = false
-		budget = w.execute(budget)
+		if one := w.party.mask; one&(one-1) == 0 {
+			budget = w.alone(budget)
+		} else {
+			budget = w.execute(budget)
+		}
 		w.leave()
 	}
 	switch {
@@ -123,10 +127,7 @@ func (w *warp) execute(budget int) int {
 		default:
 			p.pc = pc
 			on := w.other(i, mask, base, pbase)
-			if w.debt != 0 {
-				budget -= w.debt
-				w.debt, w.polled = 0, true
-			}
+			budget = w.charge(budget)
 			if !on {
 				return budget
 			}
@@ -137,6 +138,16 @@ func (w *warp) execute(budget int) int {
 		}
 	}
 	p.pc = pc
+	return budget
+}
+
+// charge takes from a budget what an instruction counts as besides itself.
+func (w *warp) charge(budget int) int {
+	if w.debt == 0 {
+		return budget
+	}
+	budget -= w.debt
+	w.debt, w.polled = 0, true
 	return budget
 }
 

@@ -32,7 +32,7 @@ type warp struct {
 	acted   bool                 // it has stored something in this turn, or ended lanes
 	asleep  uint32               // of the live lanes, those that nanosleep
 	wake    [Lanes]time.Duration // when they go on, as since returns it
-	seen    extent               // memory that a lane has reached in this turn
+	seen    [numSeen]extent      // memory that lanes have reached in this turn
 	fenced  atomic.Uint32
 	lanes   []*order.Lane // nil: everybody sees stores at once
 	pause   int           // turns that it lets pass, if it has such lanes

@@ -7,7 +7,7 @@
  * The program starts the PEs, and passes on what they exchange while they connect. After
  * that the host of each PE waits for one kernel, which checks every word.
  */
-#include <nicless/pes.h>
+#include <nicless/pes_local.h>
 
 #include <cuda_runtime.h>
 #include <sys/wait.h>
@@ -136,46 +136,6 @@ static void cuda(cudaError_t error, const char *what) {
 		die(what, cudaGetErrorString(error));
 }
 
-static int all_bytes(int fd, void *at, size_t bytes, int out) {
-	char *b = (char *)at;
-	while (bytes) {
-		ssize_t k = out ? send(fd, b, bytes, MSG_NOSIGNAL) : recv(fd, b, bytes, MSG_WAITALL);
-		if (k <= 0)
-			return -1;
-		b += k;
-		bytes -= (size_t)k;
-	}
-	return 0;
-}
-
-/* The exchange of a PE: its bytes go to the program that has started it, which answers with those of all. */
-static int exchange(void *arg, const void *mine, size_t bytes, void *all) {
-	int fd = *(int *)arg;
-	uint64_t length = bytes;
-	if (all_bytes(fd, &length, sizeof length, 1) || all_bytes(fd, (void *)(uintptr_t)mine, bytes, 1) ||
-	    all_bytes(fd, all, bytes * (size_t)n, 0))
-		return -EPIPE;
-	return 0;
-}
-
-/* Serves one exchange. Returns 0 once a PE takes part in no other. */
-static int serve(const int *fd) {
-	uint64_t length = 0, first = 0;
-	char *all = 0;
-	int i, ok = 1;
-	for (i = 0; ok && i < n; i++) {
-		ok = all_bytes(fd[i], &length, sizeof length, 0) == 0 && (i == 0 || length == first);
-		if (ok && i == 0)
-			all = (char *)malloc(length * (size_t)n);
-		first = length;
-		ok = ok && all && all_bytes(fd[i], all + length * (size_t)i, length, 0) == 0;
-	}
-	for (i = 0; ok && i < n; i++)
-		ok = all_bytes(fd[i], all, length * (size_t)n, 1) == 0;
-	free(all);
-	return ok;
-}
-
 /* Gives the GPU access to memory of this process, and returns its address there, or 0. */
 static uint8_t *map(void *at, size_t bytes) {
 	void *there = 0;
@@ -189,6 +149,7 @@ static uint8_t *map(void *at, size_t bytes) {
 
 /* One PE: connects, makes the PE in GPU memory, and runs the kernel. */
 static int run(const char *socket, uint64_t rounds, int fd) {
+	struct nicless_pes_local local = {fd, n};
 	struct nicless_pes_config f = {};
 	struct report *there, report;
 	uint8_t *queues, *heap, *uar;
@@ -198,8 +159,8 @@ static int run(const char *socket, uint64_t rounds, int fd) {
 	f.my_pe = my;
 	f.n_pes = n;
 	f.heap = 8 * (TICKETS + rounds * THREADS * (uint64_t)n);
-	f.exchange = exchange;
-	f.arg = &fd;
+	f.exchange = nicless_pes_local_exchange;
+	f.arg = &local;
 	if (nicless_pes_open(&pes, &f))
 		die("open", pes.client.error);
 	w = (uint64_t *)nicless_pes_malloc(&pes, f.heap);
@@ -260,10 +221,8 @@ int main(int argc, char **argv) {
 		close(pair[1]);
 		fd[my] = pair[0];
 	}
-	while (serve(fd))
-		;
-	for (my = 0; my < n; my++)
-		close(fd[my]);
+	if (nicless_pes_local_serve(fd, n))
+		fprintf(stderr, "gpuput: error: the PEs disagree about what they exchange\n");
 	while (wait(&state) > 0)
 		failures += !WIFEXITED(state) || WEXITSTATUS(state) != 0;
 	if (failures == 0)

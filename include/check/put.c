@@ -4,7 +4,7 @@
  * this folder run it.
  */
 #define NICLESS_PE_CHUNK ((uint64_t)200) /* so that puts and gets are cut */
-#include "../nicless/pes.h"
+#include "../nicless/pes_local.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -28,49 +28,6 @@ static void done(int error, const char *what, int line) {
 		return;
 	fprintf(stderr, "put: PE %d: line %d: %s = %d %s\n", my, line, what, error, pes.client.error);
 	exit(1);
-}
-
-/* Sends or receives all bytes. Returns 0, or -1 if the other end is gone. */
-static int all_bytes(int fd, void *at, size_t bytes, int out) {
-	char *b = (char *)at;
-	while (bytes) {
-		ssize_t k = out ? send(fd, b, bytes, MSG_NOSIGNAL) : recv(fd, b, bytes, MSG_WAITALL);
-		if (k <= 0 && !(k < 0 && errno == EINTR))
-			return -1;
-		if (k > 0) {
-			b += k;
-			bytes -= (size_t)k;
-		}
-	}
-	return 0;
-}
-
-/* The exchange of a PE: its bytes go to the parent, who answers with those of all. */
-static int exchange(void *arg, const void *mine, size_t bytes, void *all) {
-	int fd = *(int *)arg;
-	uint64_t length = bytes;
-	if (all_bytes(fd, &length, sizeof length, 1) || all_bytes(fd, (void *)(uintptr_t)mine, bytes, 1) ||
-	    all_bytes(fd, all, bytes * (size_t)n, 0))
-		return -EPIPE;
-	return 0;
-}
-
-/* Serves one exchange. Returns 0 once a PE takes part in no other. */
-static int serve(const int *fd) {
-	uint64_t length = 0, first = 0;
-	char *all = 0;
-	int i, ok = 1;
-	for (i = 0; ok && i < n; i++) {
-		ok = all_bytes(fd[i], &length, sizeof length, 0) == 0 && (i == 0 || length == first);
-		if (ok && i == 0)
-			all = (char *)malloc(length * (size_t)n);
-		first = length;
-		ok = ok && all && all_bytes(fd[i], all + length * (size_t)i, length, 0) == 0;
-	}
-	for (i = 0; ok && i < n; i++)
-		ok = all_bytes(fd[i], all, length * (size_t)n, 1) == 0;
-	free(all);
-	return ok;
 }
 
 /* The same object on all PEs. */
@@ -388,16 +345,19 @@ static const struct scenario {
 
 /* A PE, in a process of its own. The last one of two scenarios cannot take part. */
 static void run(const struct scenario *s, const char *path, int fd) {
+	struct nicless_pes_local local;
 	struct nicless_pes_config f;
 	int error;
+	local.fd = fd;
+	local.n_pes = n;
 	memset(&f, 0, sizeof f);
 	f.socket = s->run == none && s->name[0] == 'r' && my == n - 1 ? "/nonexistent/engine.sock" : path;
 	f.my_pe = my;
 	f.n_pes = n;
 	f.heap = s->run == none && s->name[0] == 'u' && my == n - 1 ? 8192 : 2 << 20;
 	f.log_blocks = s->log_blocks;
-	f.exchange = exchange;
-	f.arg = &fd;
+	f.exchange = nicless_pes_local_exchange;
+	f.arg = &local;
 	next = (my + 1) % n;
 	before = (my + n - 1) % n;
 	error = nicless_pes_open(&pes, &f);
@@ -413,9 +373,28 @@ static void run(const struct scenario *s, const char *path, int fd) {
 	exit(0);
 }
 
+/* PEs that send other lengths than the others, or too many bytes, get no answer. */
+static void lengths(void) {
+	static const uint64_t sent[][2] = {{8, 9}, {NICLESS_PES_LOCAL_MOST + 1, 0}};
+	char bytes[16] = {0};
+	int k, i, pair[2][2], near[2];
+	for (k = 0; k < 2; k++) {
+		for (i = 0; i < 2; i++) {
+			MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair[i]) == 0);
+			MUST(send(pair[i][1], &sent[k][i], 8, 0) == 8 && send(pair[i][1], bytes, 9, 0) == 9);
+			near[i] = pair[i][0];
+		}
+		MUST(nicless_pes_local_serve(near, 2) == -EPROTO);
+		for (i = 0; i < 2; i++) {
+			MUST(recv(pair[i][1], bytes, sizeof bytes, 0) <= 0);
+			close(pair[i][1]);
+		}
+	}
+}
+
 int main(int argc, char **argv) {
 	const struct scenario *s = 0;
-	int fd[MOST], i, k, pair[2], state, failed = 0;
+	int fd[MOST], k, pair[2], state, failed = 0;
 	size_t j;
 	for (j = 0; argc == 4 && j < sizeof list / sizeof *list; j++)
 		if (!strcmp(argv[2], list[j].name))
@@ -425,6 +404,7 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "usage: put SOCKET SCENARIO PES, of which 1 to %d are possible\n", MOST);
 		return 2;
 	}
+	lengths();
 	for (my = 0; my < n; my++) {
 		MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 		fd[my] = pair[0];
@@ -439,10 +419,7 @@ int main(int argc, char **argv) {
 		}
 		close(pair[1]);
 	}
-	while (serve(fd))
-		;
-	for (i = 0; i < n; i++)
-		close(fd[i]);
+	MUST(nicless_pes_local_serve(fd, n) == 0);
 	while (wait(&state) > 0)
 		failed |= !WIFEXITED(state) || WEXITSTATUS(state) != 0;
 	if (!failed && s->run != none)

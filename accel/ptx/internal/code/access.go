@@ -63,8 +63,7 @@ type Access struct {
 	Scope  Scope
 	Size   int  // bytes of an element: 1, 2, 4, 8 or 16
 	Count  int  // elements: 1, 2, 4 or 8
-	Signed bool // elements are extended with their sign ...
-	Width  int  // ... to this many bits
+	Signed bool // a Load extends elements with their sign to the widths of their registers
 	Atom   Atom
 	Type   alu.Type
 }

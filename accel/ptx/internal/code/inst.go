@@ -113,6 +113,7 @@ type Inst struct {
 type More struct {
 	Access   Access
 	Slots    []int32 // of a vector: -1 for elements that are not wanted
+	Widths   []uint8 // of a Load: the bits of the registers in Slots
 	Targets  []int32
 	Callee   *Function
 	Results  []Passed // of a call

@@ -113,41 +113,43 @@ func (l *lowering) load() {
 		a.Space = Generic // its address was taken, and is one of the process
 	}
 	i.More = &More{Access: *a}
-	i.More.Slots, i.More.Access.Width = l.vector(l.in.Operands[0], a, true)
+	i.More.Slots, i.More.Widths = l.vector(l.in.Operands[0], a, true)
 	i.More.Plain = len(i.More.Slots) == 1 && i.More.Slots[0] >= 0 && !a.Signed
 	l.emit(i)
 }
 
-// vector returns the slots of the elements of an access, and their width.
-func (l *lowering) vector(o syntax.Operand, a *Access, results bool) (slots []int32, width int) {
+// vector returns the slots of the elements of an access, and the bits of the registers of results.
+func (l *lowering) vector(o syntax.Operand, a *Access, results bool) (slots []int32, widths []uint8) {
 	all := []syntax.Operand{o}
 	if o.Kind == syntax.List {
 		all = o.List
 	}
 	if len(all) != a.Count {
 		l.wrong("it has %d elements, and %d registers", a.Count, len(all))
-		return nil, 0
+		return nil, nil
 	}
 	t := a.Type
 	t.Pair = false
 	for _, e := range all {
 		switch {
+		case results && e.Kind == syntax.Discard:
+			for range max(1, t.Width/64) {
+				slots, widths = append(slots, -1), append(widths, 64)
+			}
 		case t.Width == 128:
 			r := l.registerOf(e, t, false)
 			if r == nil {
-				return nil, 0
+				return nil, nil
 			}
-			slots = append(slots, r.slot, r.slot+1)
-		case results && e.Kind == syntax.Discard:
-			slots = append(slots, -1)
+			slots, widths = append(slots, r.slot, r.slot+1), append(widths, 64, 64)
 		case results:
-			s, w := l.result(e, t, true)
-			slots, width = append(slots, s), max(width, w)
+			s, width := l.result(e, t, true)
+			slots, widths = append(slots, s), append(widths, uint8(width))
 		default:
 			slots = append(slots, l.value(e, t, true))
 		}
 	}
-	return slots, width
+	return slots, widths
 }
 
 // storeTo is st.

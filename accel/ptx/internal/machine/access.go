@@ -48,10 +48,14 @@ func (w *warp) load(i *code.Inst, mask uint32, base int32) {
 		if a.Size == 16 {
 			for k, s := range slots {
 				where := address + uint64(8*k)
+				var v uint64
 				if late != nil {
-					w.regs[base+s][l] = late.Load(where, 8, scopeOf(a), acquires(a.Order))
+					v = late.Load(where, 8, scopeOf(a), acquires(a.Order))
 				} else {
-					w.regs[base+s][l] = load(where, 8)
+					v = load(where, 8)
+				}
+				if s >= 0 {
+					w.regs[base+s][l] = v
 				}
 			}
 			continue
@@ -71,8 +75,8 @@ func (w *warp) load(i *code.Inst, mask uint32, base int32) {
 				continue
 			}
 			if a.Signed {
-				drop := 64 - 8*uint(a.Size)
-				v = uint64(int64(v<<drop)>>drop) << (64 - uint(a.Width)) >> (64 - uint(a.Width))
+				drop, free := 64-8*uint(a.Size), 64-i.More.Widths[k]
+				v = uint64(int64(v<<drop)>>drop) << free >> free
 			}
 			w.regs[base+s][l] = v
 		}

@@ -113,6 +113,52 @@ W:	ld.acquire.gpu.u32 %v, [%out];
 	}
 }
 
+// Each element of a vector is extended to the width of its own register.
+func TestVectorLoads(t *testing.T) {
+	r := newRig(t, `
+.entry k(.param .u64 out) {`+prelude+`
+	.reg .b16 %h; .reg .b32 %a, %b; .reg .b64 %x, %y; .reg .b128 %z;
+	st.u64 [%out], 0xfc82fe80;
+	ld.v2.s8 {%a, %x}, [%out];
+	st.u64 [%out+8], %x;
+	cvt.u64.u32 %x, %a;
+	st.u64 [%out+16], %x;
+	add.u64 %x, %x, 1; // of a register with more bits than it has, the sum would be another
+	st.u64 [%out+24], %x;
+	ld.v4.s8 {%h, %a, _, %y}, [%out];
+	cvt.s64.s16 %x, %h;
+	st.u64 [%out+32], %x;
+	cvt.s64.s32 %x, %a;
+	st.u64 [%out+40], %x;
+	st.u64 [%out+48], %y;
+	ld.v4.u16 {%h, %x, _, %b}, [%out];
+	st.u64 [%out+56], %x;
+	ld.v2.s16 {%x, %a}, [%out];
+	shr.u32 %a, %a, 1;
+	mov.b64 %y, {%a, %b};
+	st.u64 [%out+64], %x;
+	st.u64 [%out+72], %y;
+	mov.b64 {_, %a}, %x;
+	cvt.u64.u32 %x, %a;
+	st.u64 [%out+80], %x;
+	ld.b128 _, [%out];
+	ld.b128 %z, [%out];
+	mov.b128 {%x, _}, %z;
+	st.u64 [%out+88], %x;
+	ret;
+}`)
+	w, err := r.run("k", 1, 1, 12)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{
+		0xfc82fe80, negative(2), 0xffffff80, 0xffffff81,
+		negative(128), negative(2), negative(4), 0xfc82,
+		negative(0x180), 0x7ffffe41, 0xffffffff, 0xfc82fe80,
+	}, w)
+}
+
+// negative returns the bits of -n.
+func negative(n uint64) uint64 { return -n }
+
 func TestBarrierAndShared(t *testing.T) {
 	r := newRig(t, `
 .shared .align 4 .b32 tile[64];

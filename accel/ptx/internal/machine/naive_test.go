@@ -115,7 +115,7 @@ func (w *writer) statement() {
 func (w *writer) access(g string) {
 	from, at := w.one("local", "shared"), w.number(7)*8
 	base := map[string]string{"local": "%loc", "shared": "%sh"}[from]
-	switch w.number(6) {
+	switch w.number(7) {
 	case 0:
 		w.line("%sst.%s.u32 [%s+%d], %s;", g, from, base, at, w.r())
 	case 1:
@@ -126,9 +126,31 @@ func (w *writer) access(g string) {
 		w.line("%sst.%s.u64 [%s+%d], %s;", g, from, base, at, w.d())
 	case 4:
 		w.line("%sld.%s.%s %s, [%s+%d];", g, from, w.one("u64", "s32", "s8"), w.d(), base, at)
+	case 5:
+		w.vector(g, from, base)
 	default:
 		w.line("%satom.shared.%s %s, [%%sh+%d], %s;", g, w.one("add.u32", "exch.b32", "min.s32", "inc.u32", "dec.u32", "or.b32"), w.r(), at, w.r())
 	}
+}
+
+// vector writes an access of several elements, and moves of the parts of a value.
+func (w *writer) vector(g, from, base string) {
+	mixed := func(n int) string {
+		all := make([]string, n)
+		for k := range all {
+			all[k] = w.one(w.r(), w.d(), "_")
+		}
+		return "{" + strings.Join(all, ", ") + "}"
+	}
+	w.line("%sld.%s.v4.%s %s, [%s+%d];", g, from, w.one("s8", "u16", "s16", "b8", "b16"), mixed(4), base, 8*w.number(8))
+	w.line("%sld.%s.v2.%s %s, [%s+%d];", g, from, w.one("s8", "u16", "s16", "s32", "u32"), mixed(2), base, 8*w.number(8))
+	w.line("%sst.%s.v4.%s [%s+%d], {%s, %s, %s, %s};", g, from, w.one("u8", "b16"), base, 8*w.number(8),
+		w.r(), w.d(), w.r(), w.d())
+	r := w.r()
+	w.line("%sld.%s.v2.s8 {%s, %s}, [%s+%d];", g, from, r, w.d(), base, 8*w.number(8))
+	w.line("%sshr.u32 %s, %s, 1;", g, r, r) // shows bits that the register does not have
+	w.line("%smov.b64 %s, {%s, %s};", g, w.d(), w.r(), w.x())
+	w.line("%smov.b64 {%s, %s}, %s;", g, w.one(w.r(), "_"), w.r(), w.d())
 }
 
 // condition writes statements that some lanes leave out.

@@ -46,6 +46,9 @@ func (n *lane) compute(c *call, i *syntax.Instruction) error {
 			c.preds[i.Operands[0].Name] = c.preds[i.Operands[1].Name]
 			return nil
 		}
+		if i.Operands[0].Kind == syntax.List || i.Operands[1].Kind == syntax.List {
+			return n.parts(c, i, 8*size(t))
+		}
 	case "and", "or", "xor", "not":
 		if t == "pred" {
 			return c.predicate(i)
@@ -64,6 +67,29 @@ func (n *lane) compute(c *call, i *syntax.Instruction) error {
 		return err
 	}
 	c.set(i.Operands[0], v)
+	return nil
+}
+
+// parts executes a mov of so many bits between a value and its parts, the lowest of which is the first.
+func (n *lane) parts(c *call, i *syntax.Instruction, bits uint64) error {
+	to, from := i.Operands[0], i.Operands[1]
+	if from.Kind != syntax.List {
+		v, err := n.value(c, from)
+		part := bits / uint64(len(to.List))
+		for k, o := range to.List {
+			c.set(o, v>>(uint64(k)*part)&mask(part))
+		}
+		return err
+	}
+	all, part := uint64(0), bits/uint64(len(from.List))
+	for k, o := range from.List {
+		v, err := n.value(c, o)
+		if err != nil {
+			return err
+		}
+		all |= v & mask(part) << (uint64(k) * part)
+	}
+	c.set(to, all)
 	return nil
 }
 

@@ -308,8 +308,8 @@ func (l *lowering) convertAddress() {
 func (l *lowering) inSpace() {
 	m := &modifiers{l.in.Op.Mods}
 	space, named := m.space()
-	if !named || !l.understood(m) || !l.operands(2, 2) {
-		l.wrong("it has a space and two operands")
+	if !named || slices.Contains(l.in.Op.Mods, "param::func") || !l.understood(m) || !l.operands(2, 2) {
+		l.wrong("it has a space, which is not param::func, and two operands")
 		return
 	}
 	i := inst(InSpace)

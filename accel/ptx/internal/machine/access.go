@@ -237,18 +237,24 @@ func (w *warp) address(i *code.Inst, mask uint32, base, pbase int32) {
 	}
 }
 
-// inSpace reports whether a generic address is in a space.
+// inSpace reports whether a generic address is in a space. As in PTX, all other addresses are global, and so
+// are those of the kernel's parameters.
 func (w *warp) inSpace(s code.Space, l int, address uint64) bool {
-	shared := address-w.block.shared < w.block.sharedBytes
+	shared := w.block.hasShared(address)
 	frame := address-w.laneMemory(l) < w.block.grid.frameBytes
-	param := address-w.block.grid.params < w.block.grid.paramBytes
+	constant := w.prog.isConstant(address)
 	switch s {
 	case code.Shared:
 		return shared
 	case code.Frame:
 		return frame
+	case code.Constant:
+		return constant
 	case code.Param:
-		return param
+		return address-w.block.grid.params < w.block.grid.paramBytes
 	}
-	return !shared && !frame && !param
+	return !shared && !frame && !constant
 }
+
+// hasShared reports whether a generic address is in the shared memory of the block.
+func (b *block) hasShared(address uint64) bool { return address-b.shared < b.sharedBytes }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -158,6 +159,47 @@ func TestVectorLoads(t *testing.T) {
 
 // negative returns the bits of -n.
 func negative(n uint64) uint64 { return -n }
+
+func TestInSpace(t *testing.T) {
+	spaces := []string{"global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"}
+	ask := ""
+	for k, s := range spaces {
+		ask += fmt.Sprintf("isspacep.%s %%p, %%a; selp.u64 %%v, %d, 0, %%p; or.b64 %%x, %%x, %%v;\n", s, 1<<k)
+	}
+	r := newRig(t, `
+.const .b8 last;
+.const .b32 c[4];
+.global .b32 g;
+.shared .b32 s;
+.entry k(.param .u64 out) {`+prelude+`
+	.local .b64 f;
+	.reg .b64 %a, %v, %x;
+	brx.idx %tid, T;
+T:	.branchtargets A, B, C, D, E, F, G, H, I, J;
+A:	mov.u64 %a, %out; bra Q;
+B:	mov.u64 %a, g; bra Q;
+C:	mov.u64 %a, c; bra Q;
+D:	mov.u64 %a, c; add.u64 %a, %a, 15; bra Q;
+E:	mov.u64 %a, c; add.u64 %a, %a, 16; bra Q;
+F:	mov.u64 %a, last; bra Q;
+G:	cvt.u64.u32 %a, s; cvta.shared.u64 %a, %a; bra Q;
+H:	mov.u64 %a, f; cvta.local.u64 %a, %a; bra Q;
+I:	mov.u64 %a, out; cvta.param.u64 %a, %a; bra Q;
+J:	mov.u64 %a, 4096;
+Q:	mov.u64 %x, 0;
+`+ask+`	st.u64 [%o], %x;
+	ret;
+}
+.entry func(.param .u64 out) { .reg .pred %p; .reg .b64 %x; isspacep.param::func %p, %x; ret; }`)
+	const global, constant, shared, local, param = 1, 2, 4 + 8 + 16, 32, 64 + 128
+	w, err := r.run("k", 1, 10, 10)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{
+		global, global, constant, constant, global, constant, shared, local, global + param, global,
+	}, w)
+	_, err = r.run("func", 1, 1, 1)
+	require.ErrorContains(t, err, "not param::func")
+}
 
 func TestBarrierAndShared(t *testing.T) {
 	r := newRig(t, `

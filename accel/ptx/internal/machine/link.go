@@ -1,8 +1,10 @@
 package machine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/nicless/nicless/accel/ptx/internal/code"
 	"github.com/nicless/nicless/accel/ptx/internal/syntax"
@@ -136,9 +138,13 @@ func (l *linking) layout(modules []*code.Module, mem Memory) error {
 				l.address[v], l.bytes[v] = address, b
 				copy(b, v.Bytes)
 				l.program.variables[v.Name] = Symbol{address, v.Size}
+				if v.Space == code.Constant {
+					l.program.constants = append(l.program.constants, extent{address, uint64(v.Size)})
+				}
 			}
 		}
 	}
+	slices.SortFunc(l.program.constants, func(a, b extent) int { return cmp.Compare(a.first, b.first) })
 	align := int64(16)
 	for _, v := range dynamic {
 		align = max(align, v.Align)

@@ -21,7 +21,8 @@ type Program struct {
 	functions []*function
 	kernels   map[string]*Kernel
 	variables map[string]Symbol
-	shared    int64 // bytes of shared memory that variables take
+	shared    int64    // bytes of shared memory that variables take
+	constants []extent // variables in constant memory, by their addresses
 }
 
 // A Symbol is a variable of a program.
@@ -74,6 +75,12 @@ func (p *Program) Variable(name string) (Symbol, error) {
 		return s, fmt.Errorf("there is no variable %s", name)
 	}
 	return s, nil
+}
+
+// isConstant reports whether an address is in a variable in constant memory.
+func (p *Program) isConstant(address uint64) bool {
+	at := after(p.constants, address)
+	return at > 0 && p.constants[at-1].has(address, 1)
 }
 
 // finish gives the instructions of a function their constants and targets.

@@ -66,6 +66,10 @@ type Access struct {
 	Signed bool // a Load extends elements with their sign to the widths of their registers
 	Atom   Atom
 	Type   alu.Type
+
+	// Of an Atom of floating-point numbers: what it makes of the old value and its operand, and, if Flushed
+	// is not nil, what it makes of them in memory that is not shared.
+	Float, Flushed func(old, b, _ uint64) uint64
 }
 
 // Bytes returns the size of all elements.
@@ -123,7 +127,7 @@ func (m *modifiers) drop() {
 	})
 }
 
-var hints = []string{"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "noftz", "level::eviction_priority"}
+var hints = []string{"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "level::eviction_priority"}
 
 var spaces = map[string]Space{
 	"global": Global, "const": Constant, "shared": Shared, "shared::cta": Shared, "shared::cluster": Shared,

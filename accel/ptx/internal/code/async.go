@@ -247,9 +247,10 @@ func (l *lowering) bulkCopy(m *modifiers, reduce bool) {
 	}
 	a := Access{Size: 1, Count: 1}
 	if reduce {
-		operation := m.oneOf("add", "min", "max", "and", "or", "xor", "inc", "dec")
-		a.Atom = atoms[operation]
-		if operation == "" || !l.elements(m, &a) || !a.atomicForm() {
+		if !l.operation(m, &a, true) {
+			return
+		}
+		if a.Atom == Exchange || a.Atom == CompareAndSwap {
 			l.wrong("there is no such reduction")
 			return
 		}

@@ -129,7 +129,6 @@ func (l *lowering) vector(o syntax.Operand, a *Access, results bool) (slots []in
 		return nil, nil
 	}
 	t := a.Type
-	t.Pair = false
 	for _, e := range all {
 		switch {
 		case results && e.Kind == syntax.Discard:
@@ -174,85 +173,6 @@ func (l *lowering) storeTo() {
 	i.More = &More{Access: *a}
 	i.More.Slots, _ = l.vector(l.in.Operands[1], a, false)
 	l.emit(i)
-}
-
-// atomic is atom and red.
-func (l *lowering) atomic() {
-	a := &Access{}
-	m := &modifiers{l.in.Op.Mods}
-	var err error
-	a.Order, a.Scope, err = m.order(Relaxed)
-	if err != nil {
-		l.wrong("%v", err)
-		return
-	}
-	a.Space, _ = m.space()
-	m.drop()
-	operation := m.oneOf("exch", "cas", "add", "min", "max", "and", "or", "xor", "inc", "dec")
-	if operation == "" {
-		l.wrong("it names no operation that is known")
-		return
-	}
-	if !l.elements(m, a) {
-		return
-	}
-	a.Atom = atoms[operation]
-	if !a.atomicForm() {
-		l.wrong(".%s of .%s is not supported", operation, a.Type)
-		return
-	}
-	values := 1
-	if a.Atom == CompareAndSwap {
-		values = 2
-	}
-	o := l.in.Operands
-	reduction := l.in.Op.Base == "red"
-	if !reduction {
-		if !l.operands(2+values, 3+values) {
-			return
-		}
-		o = o[1:]
-	} else if !l.operands(1+values, 2+values) {
-		return
-	}
-	i := inst(Atomic)
-	i.More = &More{Access: *a}
-	if mem := l.address(&i, o[0], a.Space); mem != nil {
-		i.A, i.Imm = l.addressOf(mem, uint64(i.Imm)), 0
-		i.More.Access.Space = Generic
-	}
-	t := a.Type
-	t.Pair = false
-	i.B = l.value(o[1], t, false)
-	if values == 2 {
-		i.C = l.value(o[2], t, false)
-	}
-	i.D = l.temporary()
-	if !reduction {
-		i.D, _ = l.result(l.in.Operands[0], t, false)
-	}
-	l.emit(i)
-}
-
-// added are the types of atomic additions.
-var added = []string{"u32", "s32", "u64", "s64", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
-
-// atomicForm reports whether an atomic operation goes with a type.
-func (a *Access) atomicForm() bool {
-	t := a.Type
-	switch a.Atom {
-	case Exchange:
-		return a.Count == 1 && t.Kind == alu.Bits && t.Width >= 32 && t.Width <= 64
-	case CompareAndSwap:
-		return a.Count == 1 && t.Kind == alu.Bits && t.Width >= 16 && t.Width <= 64
-	case FetchAnd, FetchOr, FetchXor:
-		return a.Count == 1 && t.Kind == alu.Bits && t.Width >= 32 && t.Width <= 64
-	case FetchInc, FetchDec:
-		return a.Count == 1 && t == typeOf("u32")
-	case FetchAdd:
-		return a.Count == 1 && slices.Contains(added, t.String())
-	}
-	return a.Count == 1 && (t.Kind == alu.Signed || t.Kind == alu.Unsigned) && t.Width >= 32 && !t.Pair
 }
 
 // fence is fence and membar. Proxies reach the same memory here.

@@ -132,10 +132,10 @@ func (w *warp) atomic(i *code.Inst, mask uint32, base int32) {
 		if late := w.late(l, address); late != nil {
 			scope, acquire, release := scopeOf(a), acquires(a.Order), releases(a.Order)
 			d[l] = late.Atomic(address, a.Size, scope, acquire, release, func() uint64 {
-				return exchange(a, address, expected, third)
+				return w.block.exchange(a, address, expected, third)
 			})
 		} else {
-			d[l] = exchange(a, address, expected, third)
+			d[l] = w.block.exchange(a, address, expected, third)
 		}
 		if a.Atom != code.CompareAndSwap || d[l] == expected {
 			w.acted = true
@@ -146,21 +146,26 @@ func (w *warp) atomic(i *code.Inst, mask uint32, base int32) {
 }
 
 // exchange executes an atomic operation, and returns the old value.
-func exchange(a *code.Access, address, b, c uint64) uint64 {
+func (b *block) exchange(a *code.Access, address, second, third uint64) uint64 {
 	t := a.Type
-	integer := t.Kind <= alu.Signed && !t.Pair
-	switch {
-	case a.Atom == code.FetchAdd && integer && a.Size == 8:
-		return add64(address, b)
-	case a.Atom == code.FetchAdd && integer && a.Size == 4:
-		return add32(address, b)
-	case a.Atom == code.Exchange:
-		return swap(address, a.Size, b)
+	float := a.Float
+	if a.Flushed != nil && !b.hasShared(address) {
+		float = a.Flushed
 	}
-	return update(address, a.Size, func(old uint64) uint64 { return combine(a.Atom, t, old, b, c) })
+	switch {
+	case float != nil:
+		return update(address, a.Size, func(old uint64) uint64 { return float(old, second, 0) })
+	case a.Atom == code.FetchAdd && a.Size == 8:
+		return add64(address, second)
+	case a.Atom == code.FetchAdd && a.Size == 4:
+		return add32(address, second)
+	case a.Atom == code.Exchange:
+		return swap(address, a.Size, second)
+	}
+	return update(address, a.Size, func(old uint64) uint64 { return combine(a.Atom, t, old, second, third) })
 }
 
-// combine returns what an atomic operation makes of an old value.
+// combine returns what an atomic operation of integers makes of an old value.
 func combine(op code.Atom, t alu.Type, old, b, c uint64) uint64 {
 	less := old < b
 	if t.Kind == alu.Signed {
@@ -174,7 +179,7 @@ func combine(op code.Atom, t alu.Type, old, b, c uint64) uint64 {
 		}
 		return old
 	case code.FetchAdd:
-		return adder[t](old, b, 0)
+		return old + b
 	case code.FetchMin:
 		if less {
 			return old
@@ -204,21 +209,6 @@ func combine(op code.Atom, t alu.Type, old, b, c uint64) uint64 {
 	}
 	return b
 }
-
-// adder are the additions of atomic operations.
-var adder = func() map[alu.Type]func(a, b, c uint64) uint64 {
-	all := map[alu.Type]func(a, b, c uint64) uint64{}
-	for _, form := range [][]string{
-		{"u32"}, {"s32"}, {"u64"}, {"s64"}, {"rn", "f32"}, {"rn", "f64"}, {"rn", "f16"}, {"rn", "f16x2"}, {"rn", "bf16"}, {"rn", "bf16x2"},
-	} {
-		f, err := alu.Find("add", form)
-		if err != nil {
-			panic(err)
-		}
-		all[f.Result] = f.Do
-	}
-	return all
-}()
 
 // address is ToGeneric, FromShared and InSpace.
 func (w *warp) address(i *code.Inst, mask uint32, base, pbase int32) {

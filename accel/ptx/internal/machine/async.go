@@ -106,7 +106,7 @@ func (w *warp) bulkCopy(i *code.Inst, mask uint32, base int32) {
 		if k.Reduce {
 			a := &i.More.Access
 			for at := uint64(0); at < n; at += uint64(a.Size) {
-				exchange(a, d+at, load(s+at, a.Size), 0)
+				w.block.exchange(a, d+at, load(s+at, a.Size), 0)
 			}
 		} else {
 			copyBytes(d, s, int64(n))

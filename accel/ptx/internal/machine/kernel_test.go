@@ -201,6 +201,62 @@ Q:	mov.u64 %x, 0;
 	require.ErrorContains(t, err, "not param::func")
 }
 
+// Additions of f32 flush subnormal numbers, except in shared memory. Those of 16 bits keep them.
+func TestAtomicFloats(t *testing.T) {
+	const small, least = 3, 1 << 23 // a subnormal number, and the least normal one
+	r := newRig(t, `
+.shared .align 16 .b32 words[4];
+.entry k(.param .u64 out) {`+prelude+`
+	.reg .b32 %r, %s, %z, %w; .reg .b64 %g; .reg .b16 %h, %i;
+	st.u32 [%out], 0x3;         red.global.add.f32 [%out], 0f00000003;
+	st.u32 [%out+4], 0x800000;  red.add.f32 [%out+4], 0f807fffff;
+	st.u32 [%out+8], 0x80800000; atom.add.f32 %r, [%out+8], 0f00000003;
+	st.u32 [%out+12], 0x80000001; atom.add.f32 %r, [%out+12], 0f80000002;
+	mov.u32 %s, words;
+	st.shared.u32 [%s], 0x3;    red.shared.add.f32 [%s], 0f00000003;
+	cvt.u64.u32 %g, %s; cvta.shared.u64 %g, %g;
+	st.shared.u32 [%s+4], 0x800000; atom.add.f32 %r, [%g+4], 0f807fffff;
+	ld.shared.v2.u32 {%r, %s}, [%s];
+	st.v2.u32 [%out+16], {%r, %s};
+	mov.u32 %z, 1; mov.b16 %h, 1; mov.b16 %i, 0x8002;
+	st.v2.u32 [%out+24], {%z, %z};
+	red.global.add.noftz.v2.f16x2 [%out+24], {%z, 0x10001};
+	st.v2.u32 [%out+32], {%z, %z};
+	atom.global.min.noftz.v4.f16 {%h, _, _, %i}, [%out+32], {%h, %i, %h, %i};
+	mov.b32 %w, {%h, %i};
+	st.u32 [%out+40], %w;
+	st.u32 [%out+44], 0x10001; red.global.add.noftz.bf16 [%out+44], %h;
+	ret;
+}
+.entry old(.param .u64 out) {`+prelude+` red.global.add.f16x2 [%out], 1; ret; }
+.entry keep(.param .u64 out) {`+prelude+` red.global.add.noftz.f32 [%out], 1; ret; }
+.entry shared(.param .u64 out) {`+prelude+` .reg .b32 %r; red.shared.add.v2.f32 [%r], {%r, %r}; ret; }
+.entry odd(.param .u64 out) {`+prelude+` .reg .b32 %r; red.global.add.v4.f32 [%out+8], {%r, %r, %r, %r}; ret; }
+.entry end(.param .u64 out) {`+prelude+` .reg .b32 %r; red.global.add.v4.f32 [%out+48], {%r, %r, %r, %r}; ret; }
+`)
+	w, err := r.run("k", 1, 1, 6)
+	require.NoError(t, err)
+	var got []uint32
+	for _, v := range w {
+		got = append(got, uint32(v), uint32(v>>32))
+	}
+	require.Equal(t, []uint32{
+		0, least, 0x80800000, 0x80000000, 2 * small, 1, // -0 stays negative
+		2, 0x10002,
+		0x80020001, 0x80020001, 1, 0x10002,
+	}, got)
+	for kernel, want := range map[string]string{
+		"old":    "which .noftz says",
+		"keep":   ".noftz does not go with .f32",
+		"shared": "is not supported",
+		"odd":    "is not a multiple of 16",
+		"end":    "16 bytes at global address",
+	} {
+		_, err := r.run(kernel, 1, 1, 6)
+		require.ErrorContains(t, err, want)
+	}
+}
+
 func TestBarrierAndShared(t *testing.T) {
 	r := newRig(t, `
 .shared .align 4 .b32 tile[64];

@@ -253,11 +253,26 @@ func (w *writer) kernel() string {
 	for k := range 12 {
 		w.line("st.global.u32 [%%out+%d], %%r%d;", 8+4*k, k)
 	}
+	w.floats()
 	for k := range 8 {
 		w.line("st.global.u64 [%%out+%d], %%d%d;", 56+8*k, k)
 	}
 	w.line("ret; }")
 	return w.String()
+}
+
+// floats writes additions of floating-point numbers to what this lane has stored. Small integers are
+// subnormal numbers.
+func (w *writer) floats() {
+	for range 2 {
+		w.line("atom.%s.f32 %s, [%%out+%d], %s;", w.one("global.add", "add"), w.r(), 8+4*w.number(12), w.r())
+		w.line("red.global.add.v2.f32 [%%out+%d], {%s, %s};", 8+8*w.number(6), w.r(), w.r())
+		w.line("atom.global.add.v4.f32 {%s, %s, _, %s}, [%%out+%d], {%s, %s, %s, %s};",
+			w.r(), w.r(), w.r(), 16+16*w.number(2), w.r(), w.r(), w.r(), w.r())
+		w.line("atom.shared.add.f32 %s, [%%sh+%d], %s;", w.r(), 4*w.number(16), w.r())
+	}
+	w.line("xor.b32 %%r0, %%r0, %%r1; xor.b32 %%r2, %%r2, %%r3;")
+	w.line("st.global.u32 [%%out+120], %%r0; st.global.u32 [%%out+124], %%r2;")
 }
 
 // begin gives registers values that differ between lanes. The first have values already.

@@ -3,7 +3,6 @@ package naive
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/nicless/nicless/accel/ptx/internal/syntax"
 )
@@ -105,56 +104,4 @@ func (n *lane) memory(c *call, i *syntax.Instruction) error {
 		return nil
 	}
 	return n.atomic(c, i, t)
-}
-
-// atomic executes atom and red.
-func (n *lane) atomic(c *call, i *syntax.Instruction, t string) error {
-	ops := i.Operands
-	if i.Op.Base == "red" {
-		ops = slices.Concat([]syntax.Operand{{Kind: syntax.Discard}}, ops)
-	}
-	address, err := n.address(c, ops[1])
-	if err != nil {
-		return err
-	}
-	b, err := n.at(c, space(i), address, size(t))
-	if err != nil {
-		return err
-	}
-	var in []uint64
-	for _, o := range ops[2:] {
-		v, err := n.value(c, o)
-		if err != nil {
-			return err
-		}
-		in = append(in, v&mask(8*size(t)))
-	}
-	old := read(b)
-	var now uint64
-	switch how := i.Op.Mods[len(i.Op.Mods)-2]; how {
-	case "exch":
-		now = in[0]
-	case "cas":
-		now = old
-		if old == in[0] {
-			now = in[1]
-		}
-	case "inc":
-		if old < in[0] {
-			now = old + 1
-		}
-	case "dec":
-		now = old - 1
-		if old == 0 || old > in[0] {
-			now = in[0]
-		}
-	default:
-		now, err = integer(&syntax.Opcode{Base: how, Mods: []string{t}}, []uint64{old, in[0]})
-		if err != nil {
-			return err
-		}
-	}
-	write(b, now)
-	c.set(ops[0], old)
-	return nil
 }

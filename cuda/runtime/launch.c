@@ -30,7 +30,7 @@ API cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shar
 
 static int launch(void *stub, dim3 grid, dim3 block, void **args, size_t shared, stream_t stream, int cooperative) {
 	struct gpu_launch l = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, args, NULL, 0, cooperative};
-	return gpu_launch(current, stream, stub, &l);
+	return gpu_launch(current, stream, own(stub), &l);
 }
 
 API cudaError_t cudaLaunchKernel(void *stub, dim3 grid, dim3 block, void **args, size_t shared, stream_t stream) {
@@ -66,7 +66,7 @@ struct function {
 
 static int describe_function(struct function *f, void *stub) {
 	struct gpu_attributes a;
-	int error = gpu_function_attributes(current, stub, &a);
+	int error = gpu_function_attributes(current, own(stub), &a);
 	if (error)
 		return error;
 	memset(f, 0, sizeof *f);
@@ -82,7 +82,7 @@ static int describe_function(struct function *f, void *stub) {
 API cudaError_t cudaFuncGetAttributes(struct function *f, void *stub) { return DO(describe_function(f, stub)); }
 
 API cudaError_t cudaFuncSetAttribute(void *stub, int number, int value) {
-	return DO(gpu_set_function_attribute(current, stub, number, value));
+	return DO(gpu_set_function_attribute(current, own(stub), number, value));
 }
 
 API cudaError_t cudaFuncSetCacheConfig(void *stub, int config) { (void)stub; (void)config; return DO(OK); }
@@ -91,7 +91,7 @@ API cudaError_t cudaFuncSetSharedMemConfig(void *stub, int config) { (void)stub;
 API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, void *stub, int block, size_t shared,
                                                                        unsigned flags) {
 	(void)flags;
-	return DO(gpu_occupancy(n, current, stub, block, shared));
+	return DO(gpu_occupancy(n, current, own(stub), block, shared));
 }
 
 API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *stub, int block, size_t shared) {

@@ -122,7 +122,7 @@ API cudaError_t cudaMemset(void *to, int value, size_t n) {
 
 static int symbol(const void *shadow, void **at, uint64_t offset, uint64_t n) {
 	uint64_t size;
-	int error = gpu_symbol(current, (void *)shadow, at, &size);
+	int error = gpu_symbol(current, own(shadow), at, &size);
 	if (error)
 		return error;
 	if (offset > size || n > size - offset)
@@ -135,7 +135,7 @@ API cudaError_t cudaGetSymbolAddress(void **p, const void *shadow) { return DO(s
 
 API cudaError_t cudaGetSymbolSize(size_t *size, const void *shadow) {
 	void *at;
-	return DO(gpu_symbol(current, (void *)shadow, &at, size));
+	return DO(gpu_symbol(current, own(shadow), &at, size));
 }
 
 API cudaError_t cudaMemcpyToSymbolAsync(const void *shadow, const void *from, size_t n, size_t offset, int way,

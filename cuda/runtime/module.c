@@ -21,13 +21,13 @@ API void __cudaUnregisterFatBinary(void **handle) {
 API void __cudaRegisterFunction(void **handle, void *stub, char *device_stub, char *name, int limit, void *tid,
                                 void *bid, void *block, void *grid, int *warp) {
 	(void)device_stub; (void)limit; (void)tid; (void)bid; (void)block; (void)grid; (void)warp;
-	gpu_function(*(uint64_t *)handle, stub, name);
+	gpu_function(*(uint64_t *)handle, own(stub), name);
 }
 
 API void __cudaRegisterVar(void **handle, void *shadow, char *address, char *name, int external, size_t size,
                            int constant, int global) {
 	(void)address; (void)external; (void)constant; (void)global;
-	gpu_variable(*(uint64_t *)handle, shadow, name, size);
+	gpu_variable(*(uint64_t *)handle, own(shadow), name, size);
 }
 
 API void __cudaRegisterManagedVar(void **handle, void **shadow, char *address, char *name, int external, size_t size,

@@ -31,6 +31,15 @@ int ready(void);
 /* Calls a function of gpu.h, if the library works. */
 #define DO(call) note(ready() ? NOT_INITIALIZED : (call))
 
+/*
+ * The stub of a kernel, or the shadow of a variable, as this runtime knows it. Libraries with runtimes
+ * of their own may have the same stub for kernels of the same name: the linker takes the first for all.
+ * No address of a process has the bits that the version is in.
+ */
+static inline void *own(const void *stub) {
+	return (void *)((uintptr_t)stub ^ (uintptr_t)CUDART << 56);
+}
+
 API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int way, stream_t stream);
 
 #endif

@@ -3,6 +3,7 @@
 package cudatest
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,6 +46,8 @@ type Compiler struct {
 	Root      string // of the tree
 	Libraries string // the directory of the libraries
 	Out       string // the directory of programs
+	Runtime   string // the version of CUDA's runtime in the name of its library; none: "11.0"
+	Shared    bool   // what is compiled is a shared library
 }
 
 // Ready skips the test if a tool is not installed; in CI the test fails.
@@ -60,24 +63,30 @@ func clang(t *testing.T) string {
 	return Need(t, "clang++", "clang++-19", "clang++-14")
 }
 
-// Compile compiles a source file, and links it with the runtime of CUDA 11 and with others, which are
-// arguments for the linker. The program has the name of the source without its extension.
+// Compile compiles a source file, and links it with CUDA's runtime and with others, which are arguments for
+// the compiler and the linker. The program has the name of the source without its extension.
 func (c Compiler) Compile(t *testing.T, source string, others ...string) (program string) {
 	t.Helper()
 	compiler := clang(t)
 	out := filepath.Join(c.Out, strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)))
+	other := func(arg string) bool { return !strings.HasPrefix(arg, "-D") }
+	defines := slices.DeleteFunc(slices.Clone(others), other)
 	flags := []string{
 		"-x", "cuda", "--cuda-gpu-arch=sm_80", "-nocudainc", "-nocudalib", "-Xclang", "-target-sdk-version=11.5",
 		"-I" + filepath.Join(c.Root, "accel/cuda/stub"), "-include", "cuda_runtime.h",
 		"-I" + filepath.Join(c.Root, "include"), "-std=c++17", "-O2", "-g",
 		"-Wall", "-Wextra", "-Werror", "-Wno-unknown-cuda-version",
 	}
+	flags = append(flags, defines...)
 	run := func(args ...string) {
 		t.Helper()
 		said, err := exec.Command(compiler, args...).CombinedOutput()
 		require.NoError(t, err, "%v: %s", args, said)
 	}
 	device := []string{"--cuda-device-only", "-Xclang", "-target-feature", "-Xclang", "+ptx70", "-S"}
+	if c.Shared {
+		flags = append(flags, "-fPIC")
+	}
 	host := []string{"--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", out + ".fatbin", "-c"}
 	run(slices.Concat(flags, device, []string{source, "-o", out + ".ptx"})...)
 	ptx, err := os.ReadFile(out + ".ptx")
@@ -86,6 +95,11 @@ func (c Compiler) Compile(t *testing.T, source string, others ...string) (progra
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(out+".fatbin", fatbin.Container(entry), 0o600))
 	run(slices.Concat(flags, host, []string{source, "-o", out + ".o"})...)
-	run(append([]string{"-o", out, out + ".o", "-L" + c.Libraries, "-l:libcudart.so.11.0"}, others...)...)
+	runtime := "-l:libcudart.so." + cmp.Or(c.Runtime, "11.0")
+	link := []string{"-o", out, out + ".o", "-L" + c.Libraries, runtime}
+	if c.Shared {
+		link = append(link, "-shared")
+	}
+	run(append(link, others...)...)
 	return out
 }

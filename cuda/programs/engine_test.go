@@ -26,18 +26,25 @@ var command = sync.OnceValues(func() (string, error) {
 // engine starts an engine in a process of its own, with flags, and returns its socket.
 func engine(t *testing.T, flags ...string) (socket string) {
 	t.Helper()
+	socket, _ = engineProcess(t, flags...)
+	return socket
+}
+
+// engineProcess starts an engine in a process of its own, and returns that, too.
+func engineProcess(t *testing.T, flags ...string) (socket string, e *program) {
+	t.Helper()
 	nicless, err := command()
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("", "ng") // the path of a socket is short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "s")
-	e := start(t, nil, append([]string{nicless, "engine", "--socket", socket}, flags...)...)
+	e = start(t, nil, append([]string{nicless, "engine", "--socket", socket}, flags...)...)
 	e.awaits(t, "the engine listens", func() bool {
 		_, err := os.Stat(socket)
 		return err == nil
 	})
-	return socket
+	return socket, e
 }
 
 // The kernels of accel/cuda post to an engine in another process, with no GPU and no NIC, and all words

@@ -3,6 +3,7 @@ package programs
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,19 +55,30 @@ func compile(t *testing.T, source string, others ...string) (program string) {
 type program struct {
 	name string
 	cmd  *exec.Cmd
+	in   io.WriteCloser // of startWith only
 	said proctest.Output
 	done chan struct{}
 	err  error // after done
 }
 
-// start starts a program.
+// start starts a program without input.
 func start(t *testing.T, env []string, argv ...string) *program {
+	t.Helper()
+	return startWith(t, env, false, argv...)
+}
+
+// startWith starts a program whose input, if it has any, ends when its in is closed.
+func startWith(t *testing.T, env []string, input bool, argv ...string) *program {
 	t.Helper()
 	dir, err := libraries()
 	require.NoError(t, err)
 	r := &program{name: strings.Join(argv, " "), cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	r.cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir, "NICLESS_GPU=2"), env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.said, &r.said
+	if input {
+		r.in, err = r.cmd.StdinPipe()
+		require.NoError(t, err)
+	}
 	require.NoError(t, r.cmd.Start())
 	go func() {
 		r.err = r.cmd.Wait()

@@ -57,6 +57,12 @@ func (f *gpuFlags) settings(set map[string]string) error {
 	if before := os.Getenv("LD_LIBRARY_PATH"); before != "" {
 		set["LD_LIBRARY_PATH"] += ":" + before
 	}
+	if finder := filepath.Join(dir, "libnicless_loader.so"); !missing(finder) {
+		set["LD_AUDIT"] = finder
+		if before := os.Getenv("LD_AUDIT"); before != "" {
+			set["LD_AUDIT"] += ":" + before
+		}
+	}
 	set["NICLESS_GPU"] = strconv.Itoa(f.devices)
 	if f.order != 0 {
 		set["NICLESS_GPU_ORDER"] = strconv.FormatUint(f.order, 10)

@@ -22,6 +22,10 @@ type Launch struct {
 	Workers int       // threads that execute blocks; 0 means 1
 	Print   io.Writer // of printf; nil: nowhere
 
+	// Cooperative lets the blocks of the grid meet (grid_group::sync of CUDA's cooperative groups, which ends
+	// the kernel by a trap without it). Of more than Resident blocks some wait for ever.
+	Cooperative bool
+
 	// Late is the memory through which lanes reach the process's, if it is not nil: see Late. One worker
 	// executes the grid then.
 	Late *Late
@@ -41,7 +45,7 @@ func (k *Kernel) launch(l Launch) machine.Launch {
 	}
 	m := machine.Launch{
 		Kernel: k.kernel, Grid: l.Grid, Block: l.Block, Shared: l.Shared, Params: l.Params, Stack: l.Stack,
-		Workers: l.Workers, Space: k.program.space, Print: l.Print, Pin: l.Pin,
+		Workers: l.Workers, Space: k.program.space, Print: l.Print, Pin: l.Pin, Cooperative: l.Cooperative,
 	}
 	if l.Late != nil {
 		m.Order, m.Place = l.Late.memory, l.Late.place(k)

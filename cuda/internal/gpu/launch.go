@@ -41,7 +41,7 @@ func (t *Stream) run(b *image, k *ptx.Kernel, l Launch) Code {
 	d := t.device
 	launch := ptx.Launch{
 		Grid: l.Grid, Block: l.Block, Shared: l.Shared, Params: parameters(k, l), Workers: d.workers(),
-		Print: d.system.cfg.Print, Late: d.late,
+		Print: d.system.cfg.Print, Late: d.late, Cooperative: l.Cooperative,
 	}
 	if err := k.Check(launch); err != nil {
 		d.system.report("%v", err)

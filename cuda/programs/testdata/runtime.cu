@@ -81,6 +81,24 @@ __global__ void meet(unsigned *arrived, unsigned blocks) {
 	}
 }
 
+/* The blocks meet as those of CUDA's cooperative groups do: at a word of the grid's workspace, whose address is in
+ * two registers. */
+__global__ void meet_again(unsigned *arrived, unsigned blocks, unsigned rounds) {
+	unsigned high, low, old;
+	asm("mov.u32 %0, %%envreg1;" : "=r"(high));
+	asm("mov.u32 %0, %%envreg2;" : "=r"(low));
+	volatile unsigned *barrier = (volatile unsigned *)((unsigned long long)high << 32 | low) + 1;
+	for (unsigned k = 1; k <= rounds; k++) {
+		atomicAdd(arrived, 1);
+		asm volatile("fence.acq_rel.gpu;" ::: "memory");
+		old = atomicAdd((unsigned *)barrier, blockIdx.x == 0 ? 0x80000001 - blocks : 1);
+		while (((*barrier ^ old) & 0x80000000) == 0) {
+		}
+		if (*(volatile unsigned *)arrived < k * blocks)
+			atomicAdd(arrived + 1, 1);
+	}
+}
+
 __global__ void say(int n) { printf("kernel: %d, %s, %.1f\n", n, "text", 1.5); }
 __global__ void store_to(unsigned *p) { *p = 1; }
 __global__ void begun(unsigned *p) {
@@ -190,6 +208,12 @@ static void everything() {
 	OK(cudaDeviceSynchronize());
 	CHECK(*arrived == 100);
 	WANT(720, cudaLaunchCooperativeKernel((const void *)meet, 100000, 256, args, 0, 0));
+	unsigned some = 40, rounds = 5;
+	void *again[] = {&arrived, &some, &rounds};
+	arrived[0] = arrived[1] = 0;
+	OK(cudaLaunchCooperativeKernel((const void *)meet_again, some, 1, again, 0, 0));
+	OK(cudaDeviceSynchronize());
+	CHECK(arrived[0] == 200 && arrived[1] == 0);
 	cudaGetLastError();
 	add<<<1, 2000>>>(there, n, 1);
 	WANT(9, cudaGetLastError());

@@ -27,6 +27,9 @@ type Launch struct {
 	Arena   *Arena    // memory for the grid
 	Print   io.Writer // of printf; nil: nowhere
 
+	// Cooperative gives the grid a workspace, in which its blocks meet.
+	Cooperative bool
+
 	// Order is the memory through which lanes reach the process's, if it is not nil. One worker executes
 	// the grid then, so that a seed repeats what it does.
 	Order *order.Memory
@@ -133,6 +136,7 @@ type Grid struct {
 	params     uint64 // the address of the parameters
 	paramBytes uint64
 	frameBytes uint64
+	workspace  uint64 // its address; 0: there is none
 	failed     atomic.Bool
 	mu         sync.Mutex // of what follows, and of the arena
 	err        error
@@ -154,6 +158,12 @@ func NewGrid(l Launch) (*Grid, error) {
 	}
 	g.params = address
 	copy(params, l.Params)
+	if l.Cooperative {
+		g.workspace, err = newWorkspace(l.Arena)
+		if err != nil {
+			return nil, err
+		}
+	}
 	return g, nil
 }
 

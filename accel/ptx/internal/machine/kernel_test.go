@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/accel/ptx/internal/order"
 )
 
 // A rig runs kernels of a text.
@@ -14,6 +16,9 @@ type rig struct {
 	mem  *memory
 	prog *Program
 	out  bytes.Buffer
+
+	cooperative bool
+	order       *order.Memory // nil: none
 }
 
 func newRig(t testing.TB, text string) *rig {
@@ -31,7 +36,7 @@ func (r *rig) run(kernel string, blocks, threads uint32, n int, params ...uint64
 	at, words := r.mem.words(r.t, n)
 	return words, r.mem.run(Launch{
 		Kernel: k, Grid: [3]uint32{blocks, 1, 1}, Block: [3]uint32{threads, 1, 1},
-		Stack: 4096, Print: &r.out, Workers: 2,
+		Stack: 4096, Print: &r.out, Workers: 2, Cooperative: r.cooperative, Order: r.order,
 	}, append([]uint64{at}, params...)...)
 }
 

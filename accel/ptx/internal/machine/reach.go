@@ -56,6 +56,7 @@ func (w *warp) look(l int, s code.Space, address, n uint64) {
 		{b.shared, b.sharedBytes},
 		{w.laneMemory(l), g.frameBytes},
 		{g.params, g.paramBytes},
+		g.workspaceExtent(),
 	} {
 		if own.has(address, n) {
 			return // not remembered: a lane's memory is not the next lane's

@@ -74,6 +74,10 @@ func (w *warp) special(s code.SpecialRegister, l int) uint64 {
 		return b.sharedBytes
 	case code.DynamicSharedSize:
 		return launch.Shared
+	case code.EnvReg0 + 1:
+		return b.grid.workspace >> 32
+	case code.EnvReg0 + 2:
+		return uint64(uint32(b.grid.workspace))
 	}
 	return 0
 }

@@ -141,12 +141,13 @@ func (m *Module) lower(f *Function, s *syntax.Function) {
 		}
 	}
 	f.Slots, f.Predicates = l.slots, l.predicates
+	if l.err == nil {
+		l.err = allocate(f)
+	}
 	if l.err != nil {
 		f.Err = fmt.Errorf("%s: %w", f.Name, l.err)
 		f.Insts, f.Where, f.Consts = nil, nil, nil
-		return
 	}
-	allocate(f)
 }
 
 // formals gives parameters their places.

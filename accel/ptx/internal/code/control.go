@@ -30,6 +30,10 @@ func (l *lowering) branch() {
 	}
 }
 
+// maxTargets is how many targets all brx of a function have at most. Each brx has a list of its own, so that
+// many with the same table take much more memory than their text.
+const maxTargets = 1 << 20
+
 // branchIndex is brx.idx.
 func (l *lowering) branchIndex() {
 	if !l.operands(2, 2) {
@@ -40,6 +44,12 @@ func (l *lowering) branchIndex() {
 		l.wrong("%s is no table of labels", l.in.Operands[1].Name)
 		return
 	}
+	if len(table.Names) > maxTargets-l.targets {
+		l.wrong("the targets of the function's tables, counted for each brx, are more than %d; the memory for "+
+			"them has to have an end", maxTargets)
+		return
+	}
+	l.targets += len(table.Names)
 	i := inst(BranchIndex)
 	i.A = l.value(l.in.Operands[0], typeOf("u32"), false)
 	i.More = &More{Targets: make([]int32, len(table.Names))}

@@ -19,8 +19,9 @@ type lowering struct {
 	consts     map[Const]int32
 	in         *syntax.Instruction // the one that is turned into instructions now
 	guard      int16
-	fixups     []fixup
-	carry      int32 // 1 + the slot of the carry, or 0
+	fixups     []fixup // in the order of their instructions
+	targets    int     // of all brx
+	carry      int32   // 1 + the slot of the carry, or 0
 	err        error
 }
 
@@ -203,10 +204,8 @@ func (l *lowering) protectGuard(first int) {
 	copy(l.fn.Insts[first+1:], l.fn.Insts[first:])
 	l.fn.Insts[first] = move
 	l.fn.Where = append(l.fn.Where, l.fn.Where[first])
-	for f := range l.fixups {
-		if l.fixups[f].inst >= first {
-			l.fixups[f].inst++
-		}
+	for f := len(l.fixups) - 1; f >= 0 && l.fixups[f].inst >= first; f-- {
+		l.fixups[f].inst++
 	}
 }
 

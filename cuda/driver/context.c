@@ -6,65 +6,115 @@
 
 enum { MOST_STACKED = 64 };
 
+/* Those of cuCtxCreate are in a list, and each device has a primary one. The lock protects all. */
+struct context {
+	int device, retained; /* retained: of a primary one */
+	unsigned flags;
+	uint64_t number;
+	struct context *next;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct context primaries[MOST_DEVICES];
-static int retained[MOST_DEVICES];
-static uint64_t contexts = MOST_DEVICES; /* the number of the last one */
-static __thread struct context *stack[MOST_STACKED];
+static struct context primaries[MOST_DEVICES], *made;
+static uint64_t numbers = MOST_DEVICES; /* the last one of a context */
+static uint64_t destroyed;              /* how many there were */
+
+/* A thread's stack has handles, because a context may end while other threads have it. */
+static __thread struct entry { CUcontext c; int device; } stack[MOST_STACKED];
 static __thread int depth;
+static __thread struct { uint64_t destroyed; CUcontext top; int lost; } looked; /* of the last bound */
 
-int bound(void) { return gpu_chosen() < 0 ? INVALID_CONTEXT : OK; }
+enum { SHIFT = 4 }; /* a handle is a multiple of 16, as a pointer of malloc is */
 
-static struct context *primary(CUdevice device) {
+static CUcontext handle_of(uint64_t number) { return to_pointer(number << SHIFT); }
+
+static CUcontext primary(CUdevice device) { return handle_of((uint64_t)device + 1); }
+
+/* Returns a context, or NULL if it has ended or never was. The lock is held. */
+static struct context *find(CUcontext c) {
+	uint64_t number = to_address(c) >> SHIFT;
+	struct context *at;
+	if (handle_of(number) != c || number == 0)
+		return NULL;
+	if (number <= MOST_DEVICES) {
+		primaries[number - 1].device = (int)number - 1;
+		primaries[number - 1].number = number;
+		return number <= (uint64_t)gpu_devices() ? &primaries[number - 1] : NULL;
+	}
+	for (at = made; at && at->number != number; at = at->next)
+		;
+	return at;
+}
+
+/* Calls f with a context and what it needs, under the lock. */
+static int use(CUcontext c, int (*f)(struct context *c, void *with), void *with) {
+	struct context *at;
+	int error;
 	pthread_mutex_lock(&lock);
-	primaries[device].device = device;
-	primaries[device].primary = 1;
-	primaries[device].number = (uint64_t)device + 1;
+	at = find(c);
+	error = at ? f(at, with) : INVALID_CONTEXT;
 	pthread_mutex_unlock(&lock);
-	return &primaries[device];
+	return error;
 }
 
 /* If the runtime has chosen another device since, its primary context takes the place of the top, or is the
  * first one of the stack. */
-static struct context *top(void) {
-	if (gpu_chosen() < 0)
+static CUcontext top(void) {
+	int device = gpu_chosen();
+	if (device < 0)
 		return NULL;
-	if (depth == 0)
-		stack[depth++] = primary(gpu_chosen());
-	else if (stack[depth - 1]->device != gpu_chosen())
-		stack[depth - 1] = primary(gpu_chosen());
-	return stack[depth - 1];
+	if (depth == 0 || stack[depth - 1].device != device)
+		stack[depth ? depth - 1 : depth++] = (struct entry){primary(device), device};
+	return stack[depth - 1].c;
 }
 
-static void choose(void) { gpu_set_current(depth > 0 ? stack[depth - 1]->device : -1); }
+static int exists(struct context *c, void *with) {
+	(void)c; (void)with;
+	return OK;
+}
 
-static int gone(CUcontext c) { return !c || __atomic_load_n(&c->destroyed, __ATOMIC_RELAXED); }
+/* The top is looked for only if it is another one, or a context has been destroyed. */
+int bound(void) {
+	uint64_t now = __atomic_load_n(&destroyed, __ATOMIC_ACQUIRE);
+	CUcontext c = top();
+	if (!c)
+		return INVALID_CONTEXT;
+	if (looked.top != c || looked.destroyed != now) {
+		looked.lost = use(c, exists, NULL) != OK;
+		looked.top = c;
+		looked.destroyed = now;
+	}
+	return looked.lost ? CONTEXT_IS_DESTROYED : OK;
+}
+
+static void choose(void) { gpu_set_current(depth > 0 ? stack[depth - 1].device : -1); }
 
 static int known(CUdevice device) { return device < 0 || device >= gpu_devices() ? INVALID_DEVICE : OK; }
 
-static int find(CUcontext *c, CUdevice device) {
+static int primary_of(CUcontext *c, CUdevice device) {
 	if (known(device))
 		return INVALID_DEVICE;
 	*c = primary(device);
 	return OK;
 }
 
-int private_context(CUcontext *c, CUdevice device) { return c ? STARTED(find(c, device)) : INVALID_VALUE; }
+int private_context(CUcontext *c, CUdevice device) {
+	return c ? STARTED(primary_of(c, device)) : INVALID_VALUE;
+}
 
-static int retain(CUcontext *c, CUdevice device) {
-	if (find(c, device))
-		return INVALID_DEVICE;
-	__atomic_add_fetch(&retained[device], 1, __ATOMIC_RELAXED);
+static int add_retained(struct context *c, void *n) {
+	if (c->retained + *(int *)n < 0)
+		return INVALID_CONTEXT;
+	c->retained += *(int *)n;
 	return OK;
 }
 
-static int release(CUdevice device) {
-	if (known(device))
-		return INVALID_DEVICE;
-	if (__atomic_load_n(&retained[device], __ATOMIC_RELAXED) == 0)
-		return INVALID_CONTEXT;
-	__atomic_sub_fetch(&retained[device], 1, __ATOMIC_RELAXED);
-	return OK;
+static int retain(CUdevice device, int n) {
+	return known(device) ? INVALID_DEVICE : use(primary(device), add_retained, &n);
+}
+
+static int retain_as(CUcontext *c, CUdevice device) {
+	return primary_of(c, device) ? INVALID_DEVICE : retain(device, 1);
 }
 
 /* Memory and modules stay. */
@@ -77,34 +127,48 @@ static int reset(CUdevice device) {
 	return error;
 }
 
+static int copy(struct context *c, void *to) {
+	*(struct context *)to = *c;
+	return OK;
+}
+
+static int store_flags(struct context *c, void *flags) {
+	c->flags = *(unsigned *)flags;
+	return OK;
+}
+
 static int state(CUdevice device, unsigned *flags, int *active) {
+	struct context c = {0};
 	if (known(device))
 		return INVALID_DEVICE;
-	*flags = primary(device)->flags;
-	*active = __atomic_load_n(&retained[device], __ATOMIC_RELAXED) > 0;
+	use(primary(device), copy, &c);
+	*flags = c.flags;
+	*active = c.retained > 0;
 	return OK;
 }
 
 static int set_flags(CUdevice device, unsigned flags) {
-	if (known(device))
-		return INVALID_DEVICE;
-	primary(device)->flags = flags;
-	return OK;
+	return known(device) ? INVALID_DEVICE : use(primary(device), store_flags, &flags);
 }
 
-API CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device) { return STARTED(retain(c, device)); }
-API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { return STARTED(release(device)); }
+API CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device) { return STARTED(retain_as(c, device)); }
+API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { return STARTED(retain(device, -1)); }
 API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) { return STARTED(reset(device)); }
-API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) { return STARTED(set_flags(device, flags)); }
-API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) { return STARTED(state(device, flags, active)); }
+API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
+	return STARTED(set_flags(device, flags));
+}
+API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
+	return STARTED(state(device, flags, active));
+}
 
 static int push(CUcontext c) {
-	if (gone(c))
+	struct context of;
+	if (use(c, copy, &of))
 		return INVALID_CONTEXT;
 	top();
 	if (depth == MOST_STACKED)
 		return INVALID_VALUE;
-	stack[depth++] = c;
+	stack[depth++] = (struct entry){c, of.device};
 	choose();
 	return OK;
 }
@@ -114,23 +178,18 @@ static int pop(CUcontext *c) {
 		return INVALID_CONTEXT;
 	depth--;
 	if (c)
-		*c = stack[depth];
+		*c = stack[depth].c;
 	choose();
 	return OK;
 }
 
 static int set(CUcontext c) {
-	if (c && gone(c))
+	if (c && use(c, exists, NULL))
 		return INVALID_CONTEXT;
-	top();
-	if (depth == 0 && c)
-		return push(c);
-	if (depth > 0 && c)
-		stack[depth - 1] = c;
-	else if (depth > 0)
+	if (top())
 		depth--;
 	choose();
-	return OK;
+	return c ? push(c) : OK;
 }
 
 static int get(CUcontext *c) {
@@ -139,31 +198,50 @@ static int get(CUcontext *c) {
 }
 
 static int create(CUcontext *c, unsigned flags, CUdevice device) {
+	struct context *new;
 	top();
 	if (depth == MOST_STACKED)
 		return INVALID_VALUE;
 	if (known(device))
 		return INVALID_DEVICE;
-	*c = calloc(1, sizeof **c);
-	if (!*c)
-		return 2; /* CUDA_ERROR_OUT_OF_MEMORY */
-	(*c)->device = device;
-	(*c)->flags = flags;
-	(*c)->number = __atomic_add_fetch(&contexts, 1, __ATOMIC_RELAXED);
+	new = calloc(1, sizeof *new);
+	if (!new)
+		return OUT_OF_MEMORY;
+	new->device = device;
+	new->flags = flags;
+	pthread_mutex_lock(&lock);
+	new->number = ++numbers;
+	new->next = made;
+	made = new;
+	*c = handle_of(new->number);
+	pthread_mutex_unlock(&lock);
 	return push(*c);
 }
 
-/* The memory stays: other threads may have the context on their stacks. */
+/* Ends a context of cuCtxCreate, but for the values that libraries keep for it. */
+static int drop(struct context *c, void *with) {
+	struct context **at = &made;
+	(void)with;
+	while (*at && *at != c)
+		at = &(*at)->next;
+	if (!*at)
+		return INVALID_CONTEXT; /* a primary one */
+	*at = c->next;
+	free(c);
+	__atomic_add_fetch(&destroyed, 1, __ATOMIC_RELEASE);
+	return OK;
+}
+
+/* It stays on the stacks of other threads, whose calls return that it was destroyed. */
 static int destroy(CUcontext c) {
-	if (!c || c->primary || __atomic_exchange_n(&c->destroyed, 1, __ATOMIC_RELAXED))
+	int kept = 0;
+	if (use(c, drop, NULL))
 		return INVALID_CONTEXT;
 	top();
-	for (int k = depth; k-- > 0;)
-		if (stack[k] == c) {
-			for (int j = k; j + 1 < depth; j++)
-				stack[j] = stack[j + 1];
-			depth--;
-		}
+	for (int k = 0; k < depth; k++)
+		if (stack[k].c != c)
+			stack[kept++] = stack[k];
+	depth = kept;
 	choose();
 	storage_end(c);
 	return OK;
@@ -192,24 +270,26 @@ static int device(CUdevice *d) {
 }
 
 static int number(CUcontext c, unsigned long long *n) {
-	*n = (c ? c : top())->number;
-	return OK;
+	struct context of;
+	int error = use(c ? c : top(), copy, &of);
+	if (error == OK)
+		*n = of.number;
+	return error;
 }
 
 static int flags_of(unsigned *flags) {
-	*flags = top()->flags;
-	return OK;
+	struct context of;
+	int error = use(top(), copy, &of);
+	if (error == OK)
+		*flags = of.flags;
+	return error;
 }
 
-static int set_flags_of(unsigned flags) {
-	top()->flags = flags;
-	return OK;
-}
+static int set_flags_of(unsigned flags) { return use(top(), store_flags, &flags); }
 
 static int version(CUcontext c, unsigned *v) {
-	(void)c;
 	*v = 3020;
-	return OK;
+	return use(c ? c : top(), exists, NULL);
 }
 
 static int range(int *least, int *greatest) {
@@ -237,10 +317,15 @@ API CUresult cuCtxGetLimit(size_t *value, int which) { (void)which; return BOUND
 API CUresult cuCtxSetLimit(int which, size_t value) { (void)which; (void)value; return BOUND(OK); }
 API CUresult cuCtxSetCacheConfig(int config) { (void)config; return BOUND(OK); }
 API CUresult cuCtxSetSharedMemConfig(int config) { (void)config; return BOUND(OK); }
-API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
-	return BOUND(!peer ? INVALID_CONTEXT : flags ? INVALID_VALUE : gpu_peer(HERE, peer->device, 1));
+
+static int peer(CUcontext c, int on) {
+	struct context of;
+	int error = use(c, copy, &of);
+	return error ? error : gpu_peer(HERE, of.device, on);
 }
-API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
-	return BOUND(peer ? gpu_peer(HERE, peer->device, 0) : INVALID_CONTEXT);
+
+API CUresult cuCtxEnablePeerAccess(CUcontext c, unsigned flags) {
+	return BOUND(flags ? INVALID_VALUE : peer(c, 1));
 }
+API CUresult cuCtxDisablePeerAccess(CUcontext c) { return BOUND(peer(c, 0)); }
 API CUresult cuCtxResetPersistingL2Cache(void) { return BOUND(OK); }

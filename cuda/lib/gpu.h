@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 enum {
-	OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_SYMBOL = 13, NO_DEVICE = 100, INVALID_DEVICE = 101,
-	INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, PEER_ENABLED = 704, PEER_NOT_ENABLED = 705, NOT_SUPPORTED = 801,
+	OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_SYMBOL = 13, NO_DEVICE = 100,
+	INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
+	PEER_ENABLED = 704, PEER_NOT_ENABLED = 705, CONTEXT_IS_DESTROYED = 709, NOT_SUPPORTED = 801,
 };
 
 /* The properties of a device. */
@@ -48,6 +49,10 @@ int gpu_begun(void);
 /* Whether the stream 0 of the thread's calls is its own one (2), and not the legacy one (1). */
 int gpu_own_stream(void);
 void gpu_set_own_stream(int on);
+
+/* Lets gpu_thread_ends be called when the calling thread ends, which then drops its streams. */
+void gpu_tell_end_of_thread(void);
+void gpu_thread_ends(void);
 
 int gpu_open(void); /* makes the system that the environment describes */
 int gpu_devices(void);

@@ -18,6 +18,7 @@ const (
 	NoDevice               Code = 100
 	InvalidDevice          Code = 101
 	InvalidKernelImage     Code = 200
+	InvalidContext         Code = 201
 	AlreadyMapped          Code = 208
 	NoKernelImage          Code = 209
 	InvalidPTX             Code = 218
@@ -28,6 +29,7 @@ const (
 	LaunchOutOfResources   Code = 701
 	PeerAccessEnabled      Code = 704
 	PeerAccessNotEnabled   Code = 705
+	ContextIsDestroyed     Code = 709
 	AssertFailed           Code = 710
 	AlreadyRegistered      Code = 712
 	NotRegistered          Code = 713
@@ -51,6 +53,7 @@ var texts = map[Code][2]string{
 	NoDevice:               {"cudaErrorNoDevice", "no CUDA-capable device is detected"},
 	InvalidDevice:          {"cudaErrorInvalidDevice", "invalid device ordinal"},
 	InvalidKernelImage:     {"cudaErrorInvalidKernelImage", "device kernel image is invalid"},
+	InvalidContext:         {"cudaErrorDeviceUninitialized", "invalid device context"},
 	AlreadyMapped:          {"cudaErrorAlreadyMapped", "resource already mapped"},
 	NoKernelImage:          {"cudaErrorNoKernelImageForDevice", "no kernel image is available for execution on the device"},
 	InvalidPTX:             {"cudaErrorInvalidPtx", "a PTX JIT compilation failed"},
@@ -61,6 +64,7 @@ var texts = map[Code][2]string{
 	LaunchOutOfResources:   {"cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
 	PeerAccessEnabled:      {"cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
 	PeerAccessNotEnabled:   {"cudaErrorPeerAccessNotEnabled", "peer access has not been enabled"},
+	ContextIsDestroyed:     {"cudaErrorContextIsDestroyed", "context is destroyed"},
 	AssertFailed:           {"cudaErrorAssert", "device-side assert triggered"},
 	AlreadyRegistered:      {"cudaErrorHostMemoryAlreadyRegistered", "part or all of the requested memory range is already mapped"},
 	NotRegistered:          {"cudaErrorHostMemoryNotRegistered", "pointer does not correspond to a registered memory region"},

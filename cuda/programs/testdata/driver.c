@@ -3,6 +3,7 @@
  * first, as NCCL and NVSHMEM do. Prints ok, or what was wrong.
  */
 #include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -264,6 +265,58 @@ static void directions(uint64_t at) {
 	OK("cuMemcpy", (uint64_t)(uintptr_t)&here, at, sizeof here);
 }
 
+/* A context that another thread destroys stays current to a thread, whose calls return that it was destroyed. */
+static pthread_barrier_t turn;
+
+static void *holder(void *context) {
+	void *now;
+	uint64_t at;
+	int n;
+	OK("cuCtxPushCurrent", context);
+	OK("cuCtxSynchronize");
+	pthread_barrier_wait(&turn);
+	pthread_barrier_wait(&turn); /* the context is destroyed between them */
+	WANT(709, "cuCtxSynchronize");
+	WANT(709, "cuMemAlloc", &at, (size_t)16);
+	WANT(709, "cuCtxGetDevice", &n);
+	OK("cuCtxGetCurrent", &now);
+	CHECK(now == context);
+	WANT(201, "cuCtxSetCurrent", context);
+	OK("cuCtxPopCurrent", &now);
+	CHECK(now == context);
+	WANT(201, "cuCtxSynchronize");
+	return NULL;
+}
+
+static void destroyed_contexts(void) {
+	enum { ROUNDS = 1000 };
+	unsigned long long number;
+	void *first, *c;
+	pthread_t other;
+	size_t before;
+	unsigned v;
+	OK("cuCtxCreate", &first, 0, 0);
+	CHECK(!pthread_barrier_init(&turn, NULL, 2) && !pthread_create(&other, NULL, holder, first));
+	pthread_barrier_wait(&turn);
+	OK("cuCtxDestroy", first);
+	pthread_barrier_wait(&turn);
+	CHECK(!pthread_join(other, NULL));
+	before = mallinfo2().uordblks;
+	for (int k = 0; k < ROUNDS; k++) {
+		OK("cuCtxCreate", &c, 0, 1);
+		CHECK(c != first);
+		OK("cuCtxDestroy", c);
+	}
+	CHECK(mallinfo2().uordblks < before + ROUNDS);
+	OK("cuCtxCreate", &c, 0, 1);
+	WANT(201, "cuCtxGetId", first, &number);
+	WANT(201, "cuCtxGetApiVersion", first, &v);
+	WANT(201, "cuCtxEnablePeerAccess", first, 0);
+	WANT(201, "cuCtxDestroy", first);
+	WANT(201, "cuCtxPushCurrent", (void *)&number); /* no context */
+	OK("cuCtxDestroy", c);
+}
+
 /* A thread has a stack of contexts, whose top the runtime chooses too. */
 static void contexts(void) {
 	void *zero, *one, *now, *runtime = dlopen("libcudart.so.12", RTLD_NOW);
@@ -311,6 +364,7 @@ int main(int argc, char **argv) {
 		return 0;
 	}
 	contexts();
+	destroyed_contexts();
 	CHECK(get("cuNoSuchFunction", &missing, 12080, 0, &status) == 500 && !missing && status == 1);
 	OK("cuDriverGetVersion", &n);
 	CHECK(n == 13000);

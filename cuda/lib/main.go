@@ -63,7 +63,11 @@ func with(device C.int, f func(d *gpu.Device) gpu.Code) C.int {
 func streaming(device C.int, stream C.uint64_t, f func(t *gpu.Stream) gpu.Code) C.int {
 	return with(device, func(d *gpu.Device) gpu.Code {
 		if stream == gpu.OfThread || stream == 0 && C.gpu_own_stream() != 0 {
-			return f(d.StreamOfThread(syscall.Gettid()))
+			t, made := d.StreamOfThread(syscall.Gettid())
+			if made {
+				C.gpu_tell_end_of_thread()
+			}
+			return f(t)
 		}
 		t, c := d.Stream(uint64(stream))
 		if c != gpu.Success {
@@ -118,6 +122,9 @@ func gpu_device_of_bus(domain, bus, device C.int, number *C.int) C.int {
 	}
 	return C.int(gpu.InvalidDevice)
 }
+
+//export gpu_thread_ends
+func gpu_thread_ends() { system().ThreadEnds(syscall.Gettid()) }
 
 //export gpu_broken
 func gpu_broken(device C.int) C.int { return with(device, (*gpu.Device).Err) }

@@ -1,8 +1,11 @@
 /*
- * Shared by the runtime and the driver of a process: the device and the default stream of a thread, and
- * whether CUDA has begun.
+ * Shared by the runtime and the driver of a process: the device and the default stream of a thread, its end,
+ * and whether CUDA has begun.
  */
 #include "gpu.h"
+
+#include <pthread.h>
+#include <unistd.h>
 
 #define API __attribute__((visibility("default")))
 
@@ -19,3 +22,19 @@ API int gpu_begun(void) { return __atomic_load_n(&begun, __ATOMIC_RELAXED); }
 
 API int gpu_own_stream(void) { return own; }
 API void gpu_set_own_stream(int on) { own = on; }
+
+static pthread_key_t ending;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* In a child of fork there are no threads of Go's, which would have to answer. */
+static void end(void *process) {
+	if ((pid_t)(intptr_t)process == getpid())
+		gpu_thread_ends();
+}
+
+static void make_key(void) { pthread_key_create(&ending, end); }
+
+void gpu_tell_end_of_thread(void) {
+	pthread_once(&once, make_key);
+	pthread_setspecific(ending, (void *)(intptr_t)getpid());
+}

@@ -60,18 +60,36 @@ func (d *Device) NewStream(flags uint32, priority int) (*Stream, Code) {
 // OfThread is the handle by which each thread of the program names its own default stream.
 const OfThread = 2
 
-// StreamOfThread returns the default stream of a thread of the program. It waits for the default stream, and
-// that for it, as a stream that NewStream makes; but it cannot be destroyed. A thread that has the number of
-// an earlier one has its stream, too.
-func (d *Device) StreamOfThread(thread int) *Stream {
+// StreamOfThread returns the default stream of a thread of the program, by the thread's number. It waits for
+// the default stream, and that for it, as a stream that NewStream makes; but it cannot be destroyed. made
+// reports that the stream is new: it lives until ThreadEnds.
+func (d *Device) StreamOfThread(thread int) (t *Stream, made bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t := d.threads[thread]
+	t = d.threads[thread]
 	if t == nil {
-		t = &Stream{device: d, Handle: OfThread}
+		t, made = &Stream{device: d, Handle: OfThread}, true
 		d.threads[thread] = t
 	}
-	return t
+	return t, made
+}
+
+// ThreadEnds drops the default streams of a thread when they have done everything. Another thread may have
+// its number then.
+func (s *System) ThreadEnds(thread int) {
+	for _, d := range s.devices {
+		d.mu.Lock()
+		if t := d.threads[thread]; t != nil {
+			delete(d.threads, thread)
+			d.endLater(t)
+		}
+		d.mu.Unlock()
+	}
+}
+
+// endLater keeps a stream until it has done everything. The device's mutex is held.
+func (d *Device) endLater(t *Stream) {
+	d.ending = append(slices.DeleteFunc(d.ending, (*Stream).over), t)
 }
 
 // Stream returns the stream with a handle. 1 stands for the default stream, too.
@@ -101,7 +119,7 @@ func (t *Stream) Destroy() Code {
 		return InvalidHandle
 	}
 	delete(d.streams, t.Handle)
-	d.ending = append(slices.DeleteFunc(d.ending, (*Stream).over), t)
+	d.endLater(t)
 	return Success
 }
 

@@ -25,8 +25,12 @@ func TestDestroyedStream(t *testing.T) {
 // A thread's default stream waits for the legacy one, and that for it, but not for another thread's.
 func TestStreamsOfThreads(t *testing.T) {
 	d := New(Config{Devices: 1}).devices[0]
-	a, b := d.StreamOfThread(1), d.StreamOfThread(2)
-	require.Same(t, a, d.StreamOfThread(1))
+	a, made := d.StreamOfThread(1)
+	require.True(t, made)
+	b, _ := d.StreamOfThread(2)
+	again, made := d.StreamOfThread(1)
+	require.False(t, made)
+	require.Same(t, a, again)
 	require.NotSame(t, a, b)
 	hold := make(chan struct{})
 	require.Equal(t, Success, a.Call(func() { <-hold }))
@@ -61,4 +65,30 @@ func TestEvents(t *testing.T) {
 	_, c = timeless.Since(begin)
 	require.Equal(t, InvalidHandle, c)
 	require.Equal(t, InvalidHandle, other.NewEvent(0).Record(stream), "a stream of another device")
+}
+
+// The default stream of a thread that has ended is dropped, after its tasks. Another thread of the same
+// number has its own one.
+func TestStreamsOfThreadsEnd(t *testing.T) {
+	s := New(Config{Devices: 2})
+	d := s.devices[0]
+	a, _ := d.StreamOfThread(1)
+	hold := make(chan struct{})
+	require.Equal(t, Success, a.Call(func() { <-hold }))
+	s.ThreadEnds(1)
+	require.Empty(t, d.threads)
+	next, made := d.StreamOfThread(1)
+	require.True(t, made)
+	require.NotSame(t, a, next)
+	require.Equal(t, Success, next.Query(), "it does not wait for the other thread's")
+	legacy, _ := d.Stream(0)
+	require.Equal(t, NotReady, legacy.Query())
+	close(hold)
+	require.Equal(t, Success, d.Synchronize())
+	for thread := range 1000 {
+		d.StreamOfThread(thread)
+		s.ThreadEnds(thread)
+	}
+	require.Empty(t, d.threads)
+	require.Len(t, d.ending, 1)
 }

@@ -20,13 +20,17 @@ struct gpu_shared {
 	char magic[8];
 	int pid, fd;
 	uint64_t offset, size;
-	char rest[32];
+	uint64_t inode; /* of the file: another one may have the descriptor when the memory has been given back */
+	char rest[24];
 };
 
-/* Makes a handle of memory that begins at an address. */
+/* Makes a handle of memory that begins at an address. It is valid until the memory is given back. */
 int gpu_share(struct gpu_shared *h, uint64_t at);
 
-/* Maps the memory of a handle for the thread's device, until gpu_detach_shared. */
+/*
+ * Maps the memory of a handle for the thread's device, until gpu_detach_shared. INVALID_CONTEXT: it is memory
+ * of this process. INVALID_HANDLE: its process has ended, or has given it back.
+ */
 int gpu_attach_shared(uint64_t *at, const struct gpu_shared *h);
 int gpu_detach_shared(uint64_t at);
 

@@ -4,7 +4,16 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+static int inode(uint64_t *number, int fd) {
+	struct stat st;
+	if (fstat(fd, &st))
+		return INVALID_HANDLE;
+	*number = st.st_ino;
+	return OK;
+}
 
 int gpu_share(struct gpu_shared *h, uint64_t at) {
 	static const char magic[8] = "nicless";
@@ -18,8 +27,8 @@ int gpu_share(struct gpu_shared *h, uint64_t at) {
 	memcpy(h->magic, magic, sizeof magic);
 	h->pid = getpid();
 	h->size = size;
-	error = gpu_file(at, size, &h->fd, &h->offset); /* it stays open: nobody says when all have mapped it */
-	return error;
+	error = gpu_own_file(at, size, &h->fd, &h->offset);
+	return error ? error : inode(&h->inode, h->fd);
 }
 
 int gpu_detach_shared(uint64_t at) {
@@ -30,15 +39,29 @@ int gpu_detach_shared(uint64_t at) {
 	return kind ? gpu_detach(device, at) : INVALID_VALUE;
 }
 
-int gpu_attach_shared(uint64_t *at, const struct gpu_shared *h) {
+/* Opens the file of a handle, if it is still that of the memory. */
+static int open_shared(int *fd, const struct gpu_shared *h) {
 	char path[64];
+	uint64_t number;
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
+	*fd = open(path, O_RDWR | O_CLOEXEC);
+	if (*fd < 0)
+		return INVALID_HANDLE;
+	if (inode(&number, *fd) == OK && number == h->inode)
+		return OK;
+	close(*fd);
+	return INVALID_HANDLE;
+}
+
+int gpu_attach_shared(uint64_t *at, const struct gpu_shared *h) {
 	int fd, error;
 	if (memcmp(h->magic, "nicless", 8))
 		return INVALID_VALUE;
-	snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return INVALID_HANDLE;
+	if (h->pid == getpid())
+		return INVALID_CONTEXT;
+	error = open_shared(&fd, h);
+	if (error)
+		return error;
 	error = gpu_attach(gpu_current(), fd, h->offset, h->size, at);
 	close(fd);
 	return error;

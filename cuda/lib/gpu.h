@@ -122,4 +122,7 @@ int gpu_attach(int device, int fd, uint64_t offset, uint64_t size, uint64_t *add
 int gpu_detach(int device, uint64_t address); /* ends gpu_attach */
 int gpu_file(uint64_t address, uint64_t size, int *fd, uint64_t *offset);
 
+/* Like gpu_file, but the descriptor is that of the memory, and is closed when that is given back. */
+int gpu_own_file(uint64_t address, uint64_t size, int *fd, uint64_t *offset);
+
 #endif

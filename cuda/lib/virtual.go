@@ -63,16 +63,27 @@ func gpu_retain(at C.uint64_t, handle *C.uint64_t) C.int {
 	return store[C.int](handle, h, c)
 }
 
-//export gpu_file
-func gpu_file(at, size C.uint64_t, fd *C.int, offset *C.uint64_t) C.int {
+// file stores what a method of the device that has some memory returns.
+func file(at, size C.uint64_t, fd *C.int, offset *C.uint64_t,
+	get func(d *gpu.Device, address, n uint64) (int, uint64, gpu.Code)) C.int {
 	for n := range system().Devices() {
 		d, _ := system().Device(n)
-		if descriptor, o, c := d.Descriptor(uint64(at), uint64(size)); c == gpu.Success {
+		if descriptor, o, c := get(d, uint64(at), uint64(size)); c == gpu.Success {
 			*fd, *offset = C.int(descriptor), C.uint64_t(o)
 			return 0
 		}
 	}
 	return C.int(gpu.InvalidValue)
+}
+
+//export gpu_file
+func gpu_file(at, size C.uint64_t, fd *C.int, offset *C.uint64_t) C.int {
+	return file(at, size, fd, offset, (*gpu.Device).Descriptor)
+}
+
+//export gpu_own_file
+func gpu_own_file(at, size C.uint64_t, fd *C.int, offset *C.uint64_t) C.int {
+	return file(at, size, fd, offset, (*gpu.Device).OwnDescriptor)
 }
 
 //export gpu_detach

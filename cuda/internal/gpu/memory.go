@@ -149,13 +149,35 @@ func (d *Device) free(address uint64, host, foreign bool) Code {
 func (d *Device) Descriptor(address, n uint64) (fd int, offset uint64, c Code) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	m, offset := d.at(address, n)
+	if m == nil {
+		return -1, 0, InvalidValue
+	}
+	fd, c = duplicate(m.in.file)
+	return fd, offset, c
+}
+
+// OwnDescriptor is Descriptor, but the descriptor is the device's own one. It is closed when the memory is
+// freed, or the last one of those that share its slab.
+func (d *Device) OwnDescriptor(address, n uint64) (fd int, offset uint64, c Code) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, offset := d.at(address, n)
+	if m == nil {
+		return -1, 0, InvalidValue
+	}
+	return int(m.in.file.Fd()), offset, Success
+}
+
+// at returns the memory that has n bytes at an address, and where these are in its file, or nil. The mutex is
+// held.
+func (d *Device) at(address, n uint64) (m *Memory, offset uint64) {
 	for at, m := range d.memory {
 		if address-at < m.Size && n <= m.Size-(address-at) {
-			fd, c = duplicate(m.in.file)
-			return fd, m.offset + (address - at), c
+			return m, m.offset + (address - at)
 		}
 	}
-	return -1, 0, InvalidValue
+	return nil, 0
 }
 
 // Attach maps memory of another process, whose descriptor the caller still owns, until Detach.

@@ -27,7 +27,6 @@ int cudaFreeAsync(void *p, void *stream);
 struct handle { char bytes[64]; };
 int cudaIpcGetMemHandle(struct handle *h, void *p);
 int cudaIpcOpenMemHandle(void **p, struct handle h, unsigned flags);
-int cudaIpcCloseMemHandle(void *p);
 
 static void *driver;
 
@@ -63,7 +62,7 @@ static void entry_points(void) {
 	WANT(1, f == NULL);
 }
 
-/* The same memory at a second address, as a process sees another one's. */
+/* A process does not open handles of its own memory; driver.c opens another one's. */
 static void shared_memory(void) {
 	struct handle h;
 	char *p, *q;
@@ -71,10 +70,7 @@ static void shared_memory(void) {
 	WANT(INVALID_VALUE, cudaIpcGetMemHandle(&h, p + 1));
 	WANT(0, cudaIpcGetMemHandle(&h, p));
 	WANT(INVALID_VALUE, cudaIpcOpenMemHandle((void **)&q, h, 0));
-	WANT(0, cudaIpcOpenMemHandle((void **)&q, h, 1));
-	q[4999] = 7;
-	WANT(7, p[4999]);
-	WANT(0, cudaIpcCloseMemHandle(q));
+	WANT(INVALID_CONTEXT, cudaIpcOpenMemHandle((void **)&q, h, 1));
 	WANT(0, cudaFree(p));
 }
 

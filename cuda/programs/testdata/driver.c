@@ -2,6 +2,7 @@
  * Calls CUDA's driver as programs do that load their kernels by themselves. Everything is looked up by name
  * first, as NCCL and NVSHMEM do. Prints ok, or what was wrong.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -105,20 +106,47 @@ static void context_flags(void) {
 }
 
 /* Another process maps memory of this one. */
-static void other_process(uint64_t at, char *self) {
-	unsigned char h[64];
+static void open_elsewhere(const unsigned char *h, char *self, char *how) {
 	char text[129] = "";
 	int status;
-	OK("cuIpcGetMemHandle", h, at);
 	for (int k = 0; k < 64; k++)
 		sprintf(text + 2 * k, "%02x", h[k]);
 	if (fork() == 0) {
-		execl(self, self, text, NULL);
+		execl(self, self, text, how, NULL);
 		_exit(9);
 	}
 	wait(&status);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static int descriptors(void) {
+	int n = 0;
+	DIR *d = opendir("/proc/self/fd");
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static void other_process(uint64_t at, char *self) {
+	struct handle { unsigned char b[64]; } h;
+	uint64_t gone, mine;
+	int before = descriptors();
+	for (int k = 0; k < 100; k++)
+		OK("cuIpcGetMemHandle", &h, at);
+	CHECK(descriptors() == before);
+	open_elsewhere(h.b, self, NULL);
 	CHECK(*(uint32_t *)at == 1234);
+	CHECK(((int (*)(uint64_t *, struct handle, unsigned))f("cuIpcOpenMemHandle"))(&mine, h, 1) == 201);
+
+	/* The handle of memory that was given back is refused, also if other memory has its descriptor. */
+	OK("cuMemAlloc", &gone, (size_t)8192);
+	OK("cuIpcGetMemHandle", &h, gone);
+	OK("cuMemFree", gone);
+	open_elsewhere(h.b, self, "gone");
+	OK("cuMemAlloc", &gone, (size_t)8192);
+	open_elsewhere(h.b, self, "gone");
+	OK("cuMemFree", gone);
 }
 
 static void begin(void) {
@@ -133,7 +161,7 @@ static void begin(void) {
 	WANT(201, "cuCtxSynchronize"); /* no context */
 }
 
-static void attach(const char *text) {
+static void attach(const char *text, int gone) {
 	struct { unsigned char b[64]; } h;
 	void *context;
 	uint64_t at = 0;
@@ -144,7 +172,9 @@ static void attach(const char *text) {
 	}
 	OK("cuDevicePrimaryCtxRetain", &context, 0);
 	OK("cuCtxSetCurrent", context);
-	CHECK(((int (*)(uint64_t *, typeof(h), unsigned))f("cuIpcOpenMemHandle"))(&at, h, 1) == 0);
+	CHECK(((int (*)(uint64_t *, typeof(h), unsigned))f("cuIpcOpenMemHandle"))(&at, h, 1) == (gone ? 400 : 0));
+	if (gone)
+		return;
 	CHECK(*(uint32_t *)at == 42);
 	*(uint32_t *)at = 1234;
 	WANT(1, "cuMemFree", at); /* it is the other process's */
@@ -359,8 +389,8 @@ int main(int argc, char **argv) {
 	int n, status;
 	unsigned type;
 	begin();
-	if (argc == 2) {
-		attach(argv[1]);
+	if (argc > 1) {
+		attach(argv[1], argc > 2);
 		return 0;
 	}
 	contexts();

@@ -26,11 +26,27 @@ static int release(const void *p, int (*give)(int device, void *address)) {
 	return device < 0 ? INVALID_VALUE : give(device, (void *)p);
 }
 
+static int allocate_in(CUdeviceptr *at, size_t n, CUstream s) {
+	void *p = NULL;
+	int error = n ? gpu_allocate_in(HERE, s, HERE, n, &p) : INVALID_VALUE;
+	if (error == OK)
+		*at = to_address(p);
+	return error;
+}
+
+static int release_in(CUdeviceptr at, CUstream s) {
+	int kind, device;
+	void *first;
+	uint64_t size;
+	gpu_find(to_pointer(at), &kind, &device, &first, &size);
+	return device < 0 ? INVALID_VALUE : gpu_free_in(HERE, s, device, to_pointer(at));
+}
+
 API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t n) { return BOUND(allocate(at, n, DEVICE)); }
 API CUresult cuMemAllocManaged(CUdeviceptr *at, size_t n, unsigned flags) { (void)flags; return BOUND(allocate(at, n, MANAGED)); }
-API CUresult cuMemAllocAsync(CUdeviceptr *at, size_t n, CUstream s) { (void)s; return cuMemAlloc_v2(at, n); }
+API CUresult cuMemAllocAsync(CUdeviceptr *at, size_t n, CUstream s) { return BOUND(allocate_in(at, n, s)); }
 API CUresult cuMemFree_v2(CUdeviceptr at) { return BOUND(at ? release(to_pointer(at), gpu_free) : OK); }
-API CUresult cuMemFreeAsync(CUdeviceptr at, CUstream s) { (void)s; return cuMemFree_v2(at); }
+API CUresult cuMemFreeAsync(CUdeviceptr at, CUstream s) { return BOUND(at ? release_in(at, s) : OK); }
 API CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags) { (void)flags; return BOUND(allocate_host(p, n)); }
 API CUresult cuMemAllocHost_v2(void **p, size_t n) { return cuMemHostAlloc(p, n, 0); }
 API CUresult cuMemFreeHost(void *p) { return BOUND(release(p, gpu_free_host)); }

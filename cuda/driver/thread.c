@@ -50,6 +50,9 @@ ASYNC(cuMemsetD2D8Async, (at to, size_t pitch, unsigned char v, size_t w, size_t
 ASYNC(cuMemsetD2D16Async, (at to, size_t pitch, unsigned short v, size_t w, size_t h, CUstream s), (to, pitch, v, w, h, s))
 ASYNC(cuMemsetD2D32Async, (at to, size_t pitch, unsigned v, size_t w, size_t h, CUstream s), (to, pitch, v, w, h, s))
 
+ASYNC(cuMemAllocAsync, (at *to, size_t n, CUstream s), (to, n, s))
+ASYNC(cuMemFreeAsync, (at from, CUstream s), (from, s))
+
 ASYNC(cuStreamGetPriority, (CUstream s, int *priority), (s, priority))
 ASYNC(cuStreamGetFlags, (CUstream s, unsigned *flags), (s, flags))
 ASYNC(cuStreamGetCtx, (CUstream s, CUcontext *c), (s, c))

@@ -77,6 +77,11 @@ int gpu_function_allow(int device, void *stub, uint64_t dynamic);
 
 int gpu_allocate(int device, uint64_t n, int kind, void **address);
 int gpu_free(int device, void *address); /* not memory of the host */
+
+/* Allocate memory of a device and give it back, in the order of a stream of another one or the same. */
+int gpu_allocate_in(int device, uint64_t stream, int of, uint64_t n, void **address);
+int gpu_free_in(int device, uint64_t stream, int of, void *address);
+
 int gpu_free_host(int device, void *address);
 int gpu_can_reach(int device, int peer, int *can);
 int gpu_peer(int device, int peer, int on); /* lets the device reach the peer's memory, or no longer */

@@ -49,6 +49,28 @@ func gpu_free(device C.int, at unsafe.Pointer) C.int {
 	return with(device, func(d *gpu.Device) gpu.Code { return d.Free(address(at)) })
 }
 
+//export gpu_allocate_in
+func gpu_allocate_in(device C.int, stream C.uint64_t, of C.int, n C.uint64_t, at *unsafe.Pointer) C.int {
+	return with(of, func(owner *gpu.Device) gpu.Code {
+		return gpu.Code(streaming(device, stream, func(t *gpu.Stream) gpu.Code {
+			a, c := owner.AllocateIn(t, uint64(n))
+			if c == gpu.Success {
+				pointer(at, a)
+			}
+			return c
+		}))
+	})
+}
+
+//export gpu_free_in
+func gpu_free_in(device C.int, stream C.uint64_t, of C.int, at unsafe.Pointer) C.int {
+	return with(of, func(owner *gpu.Device) gpu.Code {
+		return gpu.Code(streaming(device, stream, func(t *gpu.Stream) gpu.Code {
+			return owner.FreeIn(t, address(at))
+		}))
+	})
+}
+
 //export gpu_free_host
 func gpu_free_host(device C.int, at unsafe.Pointer) C.int {
 	return with(device, func(d *gpu.Device) gpu.Code { return d.FreeHost(address(at)) })

@@ -24,7 +24,6 @@ API cudaError_t cudaHostAlloc(void **p, size_t n, unsigned flags) {
 }
 
 API cudaError_t cudaMallocHost(void **p, size_t n) { return cudaHostAlloc(p, n, 0); }
-API cudaError_t cudaMallocAsync(void **p, size_t n, stream_t stream) { (void)stream; return cudaMalloc(p, n); }
 
 /* Memory may be of another device than the thread's. */
 static int device_of(const void *p) {
@@ -37,7 +36,15 @@ static int device_of(const void *p) {
 
 API cudaError_t cudaFree(void *p) { return DO(gpu_free(device_of(p), p)); }
 API cudaError_t cudaFreeHost(void *p) { return DO(gpu_free_host(device_of(p), p)); }
-API cudaError_t cudaFreeAsync(void *p, stream_t stream) { (void)stream; return cudaFree(p); }
+
+API cudaError_t cudaMallocAsync(void **p, size_t n, stream_t stream) {
+	return DO(p && n ? gpu_allocate_in(current, stream, current, n, p) : INVALID_VALUE);
+}
+
+API cudaError_t cudaFreeAsync(void *p, stream_t stream) {
+	return DO(gpu_free_in(current, stream, device_of(p), p));
+}
+
 API cudaError_t cudaMemGetInfo(size_t *free_, size_t *total) { return DO(gpu_info(current, free_, total)); }
 
 API cudaError_t cudaHostRegister(void *p, size_t n, unsigned flags) { return DO(gpu_host_register(current, p, n, flags)); }

@@ -1,12 +1,12 @@
 /*
- * Pools of memory. A pool keeps nothing back: memory that is freed is the device's again at once, whatever
- * the pool's threshold, so a pool is a device from which memory is taken.
+ * Pools of memory. A pool keeps nothing back: memory that is freed is the device's again when the stream gets
+ * there, whatever the pool's threshold, so a pool is a device from which memory is taken.
  */
 #include "runtime.h"
 
 #include <stdlib.h>
 
-enum { PINNED = 1, ON_DEVICE = 1, MEMORY_OF_DEVICE = 2 };
+enum { PINNED = 1, ON_DEVICE = 1 };
 
 /* Of enum cudaMemPoolAttr. The three before are of reuse, and do nothing here. */
 enum { REUSE_FIRST = 1, REUSE_LAST = 3, RELEASE_THRESHOLD = 4 };
@@ -69,6 +69,5 @@ API cudaError_t cudaMemPoolGetAttribute(struct pool *pool, int attribute, void *
 }
 
 API cudaError_t cudaMallocFromPoolAsync(void **p, size_t n, struct pool *pool, stream_t stream) {
-	(void)stream;
-	return DO(p && pool && n ? gpu_allocate(pool->device, n, MEMORY_OF_DEVICE, p) : INVALID_VALUE);
+	return DO(p && pool && n ? gpu_allocate_in(current, stream, pool->device, n, p) : INVALID_VALUE);
 }

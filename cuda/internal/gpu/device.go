@@ -48,6 +48,7 @@ type Device struct {
 	mu      sync.Mutex
 	broken  Code                // of a kernel: it stays
 	memory  map[uint64]*Memory  // by address
+	freed   []*freed            // memory that streams will give back
 	host    map[uint64]*HostMap // registered host memory, by address
 	slabs   []*slab             // those that small allocations share
 	own     int                 // slabs that have only one small allocation; at most mostOwn

@@ -19,6 +19,7 @@
 //	system.go    the devices of a program, and its functions and variables
 //	device.go    a device and what it says of itself
 //	memory.go    memory of devices, and host memory that they reach
+//	ordered.go   memory that is freed and allocated in the order of a stream
 //	stream.go    streams, events and their order
 //	module.go    fat binaries become programs
 //	launch.go    kernels are executed

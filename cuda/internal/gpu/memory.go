@@ -125,6 +125,11 @@ func (d *Device) free(address uint64, host, foreign bool) Code {
 		return InvalidValue
 	}
 	delete(d.memory, address)
+	return d.give(address, a)
+}
+
+// give gives an allocation back that the program does not have any more. The mutex is held.
+func (d *Device) give(address uint64, a *Memory) Code {
 	if !a.in.foreign {
 		d.used -= a.Size
 	}

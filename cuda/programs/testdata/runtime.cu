@@ -21,6 +21,9 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 cudaError_t cudaDeviceDisablePeerAccess(int peer);
 cudaError_t cudaFreeHost(void *p);
+cudaError_t cudaMallocAsync(void **p, size_t n, cudaStream_t s);
+cudaError_t cudaFreeAsync(void *p, cudaStream_t s);
+cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int way, cudaStream_t stream);
 cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t n, size_t offset, int way);
 cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t n, size_t offset, int way);
@@ -241,6 +244,40 @@ static void everything() {
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* Memory is freed when its stream gets there, and nobody waits for other streams. */
+static void ordered() {
+	const unsigned n = 1000;
+	unsigned *word, *p, *again, here[n];
+	cudaStream_t a, b;
+	OK(cudaMallocManaged((void **)&word, 8));
+	OK(cudaStreamCreateWithFlags(&a, 1));
+	OK(cudaStreamCreateWithFlags(&b, 1));
+	word[0] = word[1] = 0;
+	wait_for<<<1, 1, 0, a>>>(word, 1); /* as long as the rest takes */
+
+	wait_for<<<1, 1, 0, b>>>(word + 1, 1);
+	OK(cudaMallocAsync((void **)&p, n * 4, b));
+	OK(cudaMemsetAsync(p, 0, n * 4, b));
+	add<<<(n + 127) / 128, 128, 0, b>>>(p, n, 5);
+	OK(cudaFreeAsync(p, b));
+	WANT(1, cudaFreeAsync(p, b));
+	OK(cudaMallocAsync((void **)&again, n * 4, b)); /* it is free in this stream, which has not begun */
+	CHECK(again == p);
+	WANT(600, cudaStreamQuery(b));
+	word[1] = 1;
+	OK(cudaMemcpyAsync(here, again, n * 4, cudaMemcpyDeviceToHost, b));
+	OK(cudaStreamSynchronize(b));
+	CHECK(here[0] == 5 && here[n - 1] == 5);
+	OK(cudaFreeAsync(again, b));
+	OK(cudaStreamSynchronize(b));
+	WANT(1, cudaMemcpyAsync(here, again, n * 4, cudaMemcpyDeviceToHost, b));
+	cudaGetLastError();
+	WANT(600, cudaStreamQuery(a));
+	word[0] = 1;
+	OK(cudaDeviceSynchronize());
+	OK(cudaFree(word));
+}
+
 /* An error of a kernel is one of the device: every later call returns it. */
 static void stays(cudaError_t error) {
 	void *p;
@@ -256,6 +293,7 @@ int main(int argc, char **argv) {
 	unsigned *p;
 	if (!strcmp(part, "all")) {
 		everything();
+		ordered();
 	} else if (!strcmp(part, "address")) {
 		store_to<<<1, 1>>>((unsigned *)64);
 		stays(700);

@@ -20,6 +20,7 @@
 //	device.go    a device and what it says of itself
 //	memory.go    memory of devices, and host memory that they reach
 //	ordered.go   memory that is freed and allocated in the order of a stream
+//	copy.go      copies, and values that are stored
 //	stream.go    streams, events and their order
 //	module.go    fat binaries become programs
 //	launch.go    kernels are executed

@@ -6,6 +6,7 @@ require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/goccy/go-yaml v1.19.2
 	github.com/gopacket/gopacket v1.7.7
+	github.com/ianlancetaylor/demangle v0.0.0-20260724033716-83e58baca724
 	github.com/nicless/nicless v0.3.0
 	github.com/nicless/nicless/tools v0.3.0
 	github.com/pelletier/go-toml/v2 v2.4.3

@@ -35,7 +35,7 @@ func (o lateOrders) print(w io.Writer) {
 	}
 	early := overtakers(o.read(w))
 	for _, e := range early[:min(len(early), mostOrders)] {
-		fmt.Fprintf(w, "nicless: order: %v", e.one)
+		fmt.Fprintf(w, "nicless: order: %s", readable(e.one.String()))
 		if e.more > 0 {
 			fmt.Fprintf(w, "; so it has overtaken %s", number(uint64(e.more), "other store"))
 		}

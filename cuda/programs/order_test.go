@@ -38,7 +38,7 @@ func TestOrderIsReported(t *testing.T) {
 		require.True(t, errors.As(err, &status), "seed %d: %v: %s", seed, err, said)
 		require.Equal(t, 1, status.ExitCode(), said)
 		require.Regexp(t, `nicless: explanation: pid \d+ \(unfenced\): [a-z-]+: .*
-nicless: order: the system has seen the store of \w+, \S+/unfenced\.cu:`+early+` \(PTX line \d+\) before that of \w+, \S+/base\.h:\d+ `+
+nicless: order: the system has seen the store of post\(wqe_params_t\), \S+/unfenced\.cu:`+early+` \(PTX line \d+\) before that of post\(wqe_params_t\), \S+/base\.h:\d+ `+
 			`\(PTX line \d+\), to address 0x\w+, which only the \w+ had seen: between them there is no fence\.acq_rel\.sys`, said)
 		break
 	}

@@ -112,9 +112,9 @@ func (d *Device) fail(c Code, why error) {
 	}
 }
 
-// report writes a line for whoever runs the program.
+// report writes a line for whoever runs the program. Names of C++ are readable there.
 func (s *System) report(format string, args ...any) {
 	if s.cfg.Report != nil {
-		fmt.Fprintf(s.cfg.Report, "nicless: "+format+"\n", args...)
+		fmt.Fprintln(s.cfg.Report, "nicless: "+readable(fmt.Sprintf(format, args...)))
 	}
 }

@@ -1,0 +1,17 @@
+//go:build linux && (amd64 || arm64)
+
+package gpu
+
+import (
+	"regexp"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// mangled is the name of a function of C++ as compilers write it in PTX.
+var mangled = regexp.MustCompile(`\b_Z[\w$]+`)
+
+// readable writes the functions of a text as C++ does, for people: post(params) for _Z4post6params.
+func readable(text string) string {
+	return mangled.ReplaceAllStringFunc(text, func(name string) string { return demangle.Filter(name) })
+}

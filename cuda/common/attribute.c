@@ -17,8 +17,8 @@ int gpu_attribute(int *value, int number, int device) {
 	case 12: case 82: *value = g.registers; break;
 	case 13: case 36: *value = g.clock; break;
 	case 14: *value = g.texture; break;
-	case 15: case 19: case 31: case 41: case 78: case 79: case 80: case 83: case 86: case 89: case 91: case 95:
-	case 92: case 93: case 94: case 99: case 102: case 103: case 110: case 116: case 122: case 123: case 124:
+	case 15: case 19: case 31: case 41: case 78: case 79: case 80: case 83: case 86: case 89: case 91:
+	case 95: case 92: case 93: case 94: case 99: case 102: case 103: case 110: case 116: case 122: case 123: case 124:
 		*value = 1;
 		break;
 	case 16: *value = g.sms; break;

@@ -252,7 +252,9 @@ API CUresult cuCtxPopCurrent_v2(CUcontext *c) { return STARTED(pop(c)); }
 API CUresult cuCtxSetCurrent(CUcontext c) { return STARTED(set(c)); }
 API CUresult cuCtxGetCurrent(CUcontext *c) { return STARTED(get(c)); }
 API CUresult cuCtxDestroy_v2(CUcontext c) { return STARTED(destroy(c)); }
-API CUresult cuCtxCreate_v2(CUcontext *c, unsigned flags, CUdevice device) { return STARTED(create(c, flags, device)); }
+API CUresult cuCtxCreate_v2(CUcontext *c, unsigned flags, CUdevice device) {
+	return STARTED(create(c, flags, device));
+}
 
 API CUresult cuCtxCreate_v3(CUcontext *c, void *affinity, int n, unsigned flags, CUdevice device) {
 	(void)affinity; (void)n;

@@ -40,7 +40,8 @@ API CUresult cuGetErrorName(CUresult error, const char **name) {
 		{209, "CUDA_ERROR_NO_BINARY_FOR_GPU"}, {218, "CUDA_ERROR_INVALID_PTX"},
 		{INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"}, {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
 		{NOT_READY, "CUDA_ERROR_NOT_READY"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-		{PEER_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED"}, {PEER_NOT_ENABLED, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED"},
+		{PEER_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED"},
+		{PEER_NOT_ENABLED, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED"},
 		{710, "CUDA_ERROR_ASSERT"}, {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
 		{713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"}, {716, "CUDA_ERROR_MISALIGNED_ADDRESS"},
 		{719, "CUDA_ERROR_LAUNCH_FAILED"}, {720, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"},
@@ -69,7 +70,9 @@ static int count(int *n) {
 
 API CUresult cuDeviceGetCount(int *n) { return STARTED(count(n)); }
 API CUresult cuDeviceGet(CUdevice *device, int number) { return STARTED(get(device, number)); }
-API CUresult cuDeviceGetAttribute(int *value, int number, CUdevice device) { return STARTED(gpu_attribute(value, number, device)); }
+API CUresult cuDeviceGetAttribute(int *value, int number, CUdevice device) {
+	return STARTED(gpu_attribute(value, number, device));
+}
 
 static int describe(CUdevice device, struct gpu_properties *g) {
 	memset(g, 0, sizeof *g);
@@ -114,7 +117,8 @@ API CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device) {
 	int error = describe(device, &g);
 	if (error)
 		return error;
-	return snprintf(text, (size_t)size, "%04x:%02x:%02x.0", g.domain, g.bus, g.device) < size ? OK : INVALID_VALUE;
+	return snprintf(text, (size_t)size, "%04x:%02x:%02x.0", g.domain, g.bus,
+	                g.device) < size ? OK : INVALID_VALUE;
 }
 
 API CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text) {

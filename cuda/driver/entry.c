@@ -32,7 +32,8 @@ static void *look(const char *name, uint64_t flags) {
 	static const char *const suffixes[] = {"_ptsz", "_ptds"};
 	char full[96];
 	for (int k = 0; flags & OWN_STREAM && k < 2; k++) {
-		void *f = snprintf(full, sizeof full, "%s%s", name, suffixes[k]) < (int)sizeof full ? dlsym(RTLD_DEFAULT, full) : NULL;
+		void *f = snprintf(full, sizeof full, "%s%s", name,
+		                   suffixes[k]) < (int)sizeof full ? dlsym(RTLD_DEFAULT, full) : NULL;
 		if (f)
 			return f;
 	}

@@ -43,15 +43,22 @@ static int release_in(CUdeviceptr at, CUstream s) {
 }
 
 API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t n) { return BOUND(allocate(at, n, DEVICE)); }
-API CUresult cuMemAllocManaged(CUdeviceptr *at, size_t n, unsigned flags) { (void)flags; return BOUND(allocate(at, n, MANAGED)); }
+API CUresult cuMemAllocManaged(CUdeviceptr *at, size_t n, unsigned flags) {
+	(void)flags;
+	return BOUND(allocate(at, n, MANAGED));
+}
 API CUresult cuMemAllocAsync(CUdeviceptr *at, size_t n, CUstream s) { return BOUND(allocate_in(at, n, s)); }
 API CUresult cuMemFree_v2(CUdeviceptr at) { return BOUND(at ? release(to_pointer(at), gpu_free) : OK); }
 API CUresult cuMemFreeAsync(CUdeviceptr at, CUstream s) { return BOUND(at ? release_in(at, s) : OK); }
-API CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags) { (void)flags; return BOUND(allocate_host(p, n)); }
+API CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags) {
+	(void)flags;
+	return BOUND(allocate_host(p, n));
+}
 API CUresult cuMemAllocHost_v2(void **p, size_t n) { return cuMemHostAlloc(p, n, 0); }
 API CUresult cuMemFreeHost(void *p) { return BOUND(release(p, gpu_free_host)); }
 
-API CUresult cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned element) {
+API CUresult cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width, size_t height,
+                                unsigned element) {
 	(void)element;
 	*pitch = (width + 511) / 512 * 512;
 	return BOUND(allocate(at, *pitch * height, DEVICE));
@@ -67,7 +74,9 @@ static int info(size_t *free_, size_t *total) {
 
 API CUresult cuMemGetInfo_v2(size_t *free_, size_t *total) { return BOUND(info(free_, total)); }
 
-API CUresult cuMemHostRegister_v2(void *p, size_t n, unsigned flags) { return BOUND(gpu_host_register(HERE, p, n, flags)); }
+API CUresult cuMemHostRegister_v2(void *p, size_t n, unsigned flags) {
+	return BOUND(gpu_host_register(HERE, p, n, flags));
+}
 
 static int unregister(void *p) {
 	int kind, device;
@@ -110,7 +119,9 @@ static int range(CUdeviceptr *first, size_t *size, CUdeviceptr at) {
 	return OK;
 }
 
-API CUresult cuMemGetAddressRange_v2(CUdeviceptr *first, size_t *size, CUdeviceptr at) { return BOUND(range(first, size, at)); }
+API CUresult cuMemGetAddressRange_v2(CUdeviceptr *first, size_t *size, CUdeviceptr at) {
+	return BOUND(range(first, size, at));
+}
 
 /* A dma-buf of NVIDIA's driver becomes a file in memory here, which a NIC's server takes in its place. */
 static int descriptor(int *fd, CUdeviceptr at, size_t size, int type) {
@@ -122,7 +133,8 @@ static int descriptor(int *fd, CUdeviceptr at, size_t size, int type) {
 	return error ? error : offset ? NOT_SUPPORTED : OK;
 }
 
-API CUresult cuMemGetHandleForAddressRange(int *fd, CUdeviceptr at, size_t size, int type, unsigned long long flags) {
+API CUresult cuMemGetHandleForAddressRange(int *fd, CUdeviceptr at, size_t size, int type,
+                                           unsigned long long flags) {
 	return flags > 1 ? INVALID_VALUE : BOUND(descriptor(fd, at, size, type));
 }
 
@@ -177,8 +189,12 @@ static int attributes(unsigned n, const int *numbers, void **to, CUdeviceptr at)
 	return OK;
 }
 
-API CUresult cuPointerGetAttribute(void *to, int number, CUdeviceptr at) { return BOUND(attribute(to, number, at)); }
-API CUresult cuPointerGetAttributes(unsigned n, int *numbers, void **to, CUdeviceptr at) { return BOUND(attributes(n, numbers, to, at)); }
+API CUresult cuPointerGetAttribute(void *to, int number, CUdeviceptr at) {
+	return BOUND(attribute(to, number, at));
+}
+API CUresult cuPointerGetAttributes(unsigned n, int *numbers, void **to, CUdeviceptr at) {
+	return BOUND(attributes(n, numbers, to, at));
+}
 
 API CUresult cuPointerSetAttribute(const void *value, int number, CUdeviceptr at) {
 	(void)value; (void)at;
@@ -199,10 +215,18 @@ static int wait(int error) { return error ? error : gpu_stream_synchronize(HERE,
 #define COPY_ASYNC(to, from, n, s, way) BOUND(copy(to, from, n, s, way))
 
 API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n) { return COPY(to, from, n, ANY); }
-API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { return COPY_ASYNC(to, from, n, s, ANY); }
-API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t n) { return COPY(to, to_address(from), n, TO_DEVICE); }
-API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t n) { return COPY(to_address(to), from, n, TO_HOST); }
-API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t n) { return COPY(to, from, n, ON_DEVICES); }
+API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
+	return COPY_ASYNC(to, from, n, s, ANY);
+}
+API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t n) {
+	return COPY(to, to_address(from), n, TO_DEVICE);
+}
+API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t n) {
+	return COPY(to_address(to), from, n, TO_HOST);
+}
+API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t n) {
+	return COPY(to, from, n, ON_DEVICES);
+}
 API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s) {
 	return COPY_ASYNC(to, to_address(from), n, s, TO_DEVICE);
 }
@@ -218,18 +242,37 @@ API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUc
 	return cuMemcpy(to, from, n);
 }
 
-API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t n, CUstream s) {
+API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t n,
+                               CUstream s) {
 	(void)there; (void)here;
 	return cuMemcpyAsync(to, from, n, s);
 }
 
-static int set(CUdeviceptr to, unsigned v, unsigned size, size_t n, CUstream s) { return gpu_set(HERE, s, to_pointer(to), v, size, n); }
+static int set(CUdeviceptr to, unsigned v, unsigned size, size_t n, CUstream s) {
+	return gpu_set(HERE, s, to_pointer(to), v, size, n);
+}
 
-API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s) { return BOUND(set(to, v, 1, n, s)); }
-API CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short v, size_t n, CUstream s) { return BOUND(set(to, v, 2, n, s)); }
-API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned v, size_t n, CUstream s) { return BOUND(set(to, v, 4, n, s)); }
-API CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char v, size_t n) { return BOUND(wait(set(to, v, 1, n, 0))); }
-API CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short v, size_t n) { return BOUND(wait(set(to, v, 2, n, 0))); }
+API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s) {
+	return BOUND(set(to, v, 1, n, s));
+}
+API CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short v, size_t n, CUstream s) {
+	return BOUND(set(to, v, 2, n, s));
+}
+API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned v, size_t n, CUstream s) {
+	return BOUND(set(to, v, 4, n, s));
+}
+API CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char v, size_t n) {
+	return BOUND(wait(set(to, v, 1, n, 0)));
+}
+API CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short v, size_t n) {
+	return BOUND(wait(set(to, v, 2, n, 0)));
+}
 API CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned v, size_t n) { return BOUND(wait(set(to, v, 4, n, 0))); }
-API CUresult cuMemPrefetchAsync(CUdeviceptr at, size_t n, CUdevice to, CUstream s) { (void)at; (void)n; (void)to; (void)s; return BOUND(OK); }
-API CUresult cuMemAdvise(CUdeviceptr at, size_t n, int advice, CUdevice to) { (void)at; (void)n; (void)advice; (void)to; return BOUND(OK); }
+API CUresult cuMemPrefetchAsync(CUdeviceptr at, size_t n, CUdevice to, CUstream s) {
+	(void)at; (void)n; (void)to; (void)s;
+	return BOUND(OK);
+}
+API CUresult cuMemAdvise(CUdeviceptr at, size_t n, int advice, CUdevice to) {
+	(void)at; (void)n; (void)advice; (void)to;
+	return BOUND(OK);
+}

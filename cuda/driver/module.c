@@ -38,10 +38,15 @@ static int unload(CUmodule module) {
 }
 
 API CUresult cuModuleLoad(CUmodule *module, const char *path) { return BOUND(load_file(module, path)); }
-API CUresult cuModuleLoadData(CUmodule *module, const void *image) { return BOUND(gpu_module_load(HERE, (void *)image, module)); }
-API CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) { return cuModuleLoadData(module, image); }
+API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+	return BOUND(gpu_module_load(HERE, (void *)image, module));
+}
+API CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
+	return cuModuleLoadData(module, image);
+}
 
-API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n, int *options, void **values) {
+API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n, int *options,
+                                void **values) {
 	(void)n; (void)options; (void)values;
 	return cuModuleLoadData(module, image);
 }
@@ -78,7 +83,8 @@ API CUresult cuLibraryLoadData(CUmodule *library, const void *image, int *option
 	return STARTED(gpu_module_load(HERE, (void *)image, library));
 }
 
-API CUresult cuLibraryLoadFromFile(CUmodule *library, const char *path, int *options, void **values, unsigned n,
+API CUresult cuLibraryLoadFromFile(CUmodule *library, const char *path, int *options, void **values,
+                                   unsigned n,
                                    int *library_options, void **library_values, unsigned library_n) {
 	(void)options; (void)values; (void)n; (void)library_options; (void)library_values; (void)library_n;
 	return STARTED(load_file(library, path));
@@ -120,7 +126,9 @@ static int attribute(int *value, int number, CUfunction f) {
 	return OK;
 }
 
-API CUresult cuFuncGetAttribute(int *value, int number, CUfunction f) { return BOUND(attribute(value, number, f)); }
+API CUresult cuFuncGetAttribute(int *value, int number, CUfunction f) {
+	return BOUND(attribute(value, number, f));
+}
 
 API CUresult cuKernelGetAttribute(int *value, int number, CUfunction f, CUdevice device) {
 	(void)device;
@@ -143,7 +151,8 @@ API CUresult cuKernelSetAttribute(int number, int value, CUfunction f, CUdevice 
 API CUresult cuFuncSetCacheConfig(CUfunction f, int config) { (void)f; (void)config; return BOUND(OK); }
 API CUresult cuFuncSetSharedMemConfig(CUfunction f, int config) { (void)f; (void)config; return BOUND(OK); }
 
-API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, CUfunction f, int block, size_t shared, unsigned flags) {
+API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, CUfunction f, int block,
+                                                                  size_t shared, unsigned flags) {
 	(void)flags;
 	return BOUND(gpu_occupancy(n, HERE, to_pointer(f), block, shared));
 }
@@ -153,9 +162,10 @@ API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, CUfunction f, i
 }
 
 /* extra: CU_LAUNCH_PARAM_BUFFER_POINTER 1, ..._SIZE 2, ..._END 0. */
-static int launch(CUfunction f, const unsigned *grid, const unsigned *block, unsigned shared, CUstream stream, void **args,
-                  void **extra, int cooperative) {
-	struct gpu_launch l = {{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared, args, NULL, 0, cooperative};
+static int launch(CUfunction f, const unsigned *grid, const unsigned *block, unsigned shared, CUstream stream,
+                  void **args, void **extra, int cooperative) {
+	struct gpu_launch l = {{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared, args, NULL, 0,
+	                       cooperative};
 	int error;
 	if (args && extra)
 		return INVALID_VALUE;
@@ -173,13 +183,14 @@ static int launch(CUfunction f, const unsigned *grid, const unsigned *block, uns
 	return error == 98 ? INVALID_HANDLE : error == 9 ? INVALID_VALUE : error;
 }
 
-API CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                            unsigned shared, CUstream stream, void **args, void **extra) {
+API CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                            unsigned bz, unsigned shared, CUstream stream, void **args, void **extra) {
 	unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
 	return BOUND(launch(f, grid, block, shared, stream, args, extra, 0));
 }
 
-API CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+API CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                       unsigned by,
                                        unsigned bz, unsigned shared, CUstream stream, void **args) {
 	unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
 	return BOUND(launch(f, grid, block, shared, stream, args, NULL, 1));

@@ -55,7 +55,8 @@ API CUresult cuMemcpy2D_v2(const struct rows *r) { return BOUND(wait(copy(r, 0))
 API CUresult cuMemcpy2DUnaligned_v2(const struct rows *r) { return cuMemcpy2D_v2(r); }
 
 /* Width is in elements. */
-static int set(CUdeviceptr to, size_t pitch, unsigned v, unsigned size, size_t width, size_t height, CUstream s) {
+static int set(CUdeviceptr to, size_t pitch, unsigned v, unsigned size, size_t width, size_t height,
+               CUstream s) {
 	int error = height > 1 && (pitch % size || width > pitch / size) ? INVALID_VALUE : OK;
 	for (size_t y = 0; y < height && !error; y++)
 		error = gpu_set(HERE, s, to_pointer(to + y * pitch), v, size, width);

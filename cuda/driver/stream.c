@@ -39,24 +39,42 @@ static int not_captured(int *status) {
 }
 
 API CUresult cuStreamIsCapturing(CUstream s, int *status) { (void)s; return BOUND(not_captured(status)); }
-API CUresult cuStreamBeginCapture_v2(CUstream s, int mode) { (void)s; (void)mode; return BOUND(NOT_SUPPORTED); }
-API CUresult cuStreamGetCaptureInfo_v2(CUstream s, int *status) { (void)s; return BOUND(not_captured(status)); }
-API CUresult cuStreamGetCaptureInfo_v3(CUstream s, int *status) { (void)s; return BOUND(not_captured(status)); }
+API CUresult cuStreamBeginCapture_v2(CUstream s, int mode) {
+	(void)s; (void)mode;
+	return BOUND(NOT_SUPPORTED);
+}
+API CUresult cuStreamGetCaptureInfo_v2(CUstream s, int *status) {
+	(void)s;
+	return BOUND(not_captured(status));
+}
+API CUresult cuStreamGetCaptureInfo_v3(CUstream s, int *status) {
+	(void)s;
+	return BOUND(not_captured(status));
+}
 API CUresult cuThreadExchangeStreamCaptureMode(int *mode) { (void)mode; return STARTED(OK); }
 
 API CUresult cuEventCreate(CUevent *e, unsigned flags) { return BOUND(gpu_event_new(HERE, flags, e)); }
 API CUresult cuEventDestroy_v2(CUevent e) { return STARTED(gpu_event_destroy(e)); }
 API CUresult cuEventRecord(CUevent e, CUstream s) { return BOUND(gpu_event_record(e, HERE, s)); }
-API CUresult cuEventRecordWithFlags(CUevent e, CUstream s, unsigned flags) { (void)flags; return cuEventRecord(e, s); }
+API CUresult cuEventRecordWithFlags(CUevent e, CUstream s, unsigned flags) {
+	(void)flags;
+	return cuEventRecord(e, s);
+}
 API CUresult cuEventQuery(CUevent e) { return STARTED(gpu_event_query(e)); }
 API CUresult cuEventSynchronize(CUevent e) { return STARTED(gpu_event_synchronize(e)); }
-API CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end) { return STARTED(gpu_event_elapsed(begin, end, ms)); }
-API CUresult cuEventElapsedTime_v2(float *ms, CUevent begin, CUevent end) { return cuEventElapsedTime(ms, begin, end); }
+API CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end) {
+	return STARTED(gpu_event_elapsed(begin, end, ms));
+}
+API CUresult cuEventElapsedTime_v2(float *ms, CUevent begin, CUevent end) {
+	return cuEventElapsedTime(ms, begin, end);
+}
 
 /* Bit 30 of the flags of a wait asks for a flush of remote writes, of which none is ever late here. */
 enum { FLUSH = 1 << 30 };
 
-static int write_value(CUstream s, CUdeviceptr at, uint64_t v, int wide) { return gpu_write_value(HERE, s, to_pointer(at), v, wide); }
+static int write_value(CUstream s, CUdeviceptr at, uint64_t v, int wide) {
+	return gpu_write_value(HERE, s, to_pointer(at), v, wide);
+}
 
 static int wait_value(CUstream s, CUdeviceptr at, uint64_t v, int wide, unsigned flags) {
 	return gpu_wait_value(HERE, s, to_pointer(at), v, wide, flags & ~(unsigned)FLUSH);

@@ -71,7 +71,8 @@ static int refuse(int table, int slot) {
 	static unsigned char said[TABLES][MOST_SLOTS];
 	char text[TEXT];
 	if (!__atomic_exchange_n(&said[table][slot], 1, __ATOMIC_RELAXED))
-		fprintf(stderr, "nicless: GPU: CUDA's static runtime has called slot %d of the driver's private table %s, "
+		fprintf(stderr,
+		        "nicless: GPU: CUDA's static runtime has called slot %d of the driver's private table %s, "
 		        "which emulated GPUs do not serve: error %d; with nvcc -cudart shared nothing calls it\n",
 		        slot, print(text, tables[table].uuid), NOT_SUPPORTED);
 	return NOT_SUPPORTED;

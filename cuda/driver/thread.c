@@ -46,9 +46,12 @@ ASYNC(cuMemcpy2DAsync_v2, (const struct rows *r, CUstream s), (r, s))
 ASYNC(cuMemsetD8Async, (at to, unsigned char v, size_t n, CUstream s), (to, v, n, s))
 ASYNC(cuMemsetD16Async, (at to, unsigned short v, size_t n, CUstream s), (to, v, n, s))
 ASYNC(cuMemsetD32Async, (at to, unsigned v, size_t n, CUstream s), (to, v, n, s))
-ASYNC(cuMemsetD2D8Async, (at to, size_t pitch, unsigned char v, size_t w, size_t h, CUstream s), (to, pitch, v, w, h, s))
-ASYNC(cuMemsetD2D16Async, (at to, size_t pitch, unsigned short v, size_t w, size_t h, CUstream s), (to, pitch, v, w, h, s))
-ASYNC(cuMemsetD2D32Async, (at to, size_t pitch, unsigned v, size_t w, size_t h, CUstream s), (to, pitch, v, w, h, s))
+ASYNC(cuMemsetD2D8Async, (at to, size_t pitch, unsigned char v, size_t w, size_t h, CUstream s), (to, pitch,
+                                                                                                  v, w, h, s))
+ASYNC(cuMemsetD2D16Async, (at to, size_t pitch, unsigned short v, size_t w, size_t h, CUstream s),
+      (to, pitch, v, w, h, s))
+ASYNC(cuMemsetD2D32Async, (at to, size_t pitch, unsigned v, size_t w, size_t h, CUstream s), (to, pitch, v, w,
+                                                                                              h, s))
 
 ASYNC(cuMemAllocAsync, (at *to, size_t n, CUstream s), (to, n, s))
 ASYNC(cuMemFreeAsync, (at from, CUstream s), (from, s))
@@ -63,15 +66,17 @@ ASYNC(cuStreamWriteValue32_v2, (CUstream s, at to, uint32_t v, unsigned flags), 
 ASYNC(cuStreamWriteValue64_v2, (CUstream s, at to, uint64_t v, unsigned flags), (s, to, v, flags))
 ASYNC(cuStreamWaitValue32_v2, (CUstream s, at to, uint32_t v, unsigned flags), (s, to, v, flags))
 ASYNC(cuStreamWaitValue64_v2, (CUstream s, at to, uint64_t v, unsigned flags), (s, to, v, flags))
-ASYNC(cuStreamBatchMemOp_v2, (CUstream s, unsigned n, const struct operation *all, unsigned flags), (s, n, all, flags))
+ASYNC(cuStreamBatchMemOp_v2, (CUstream s, unsigned n, const struct operation *all, unsigned flags),
+      (s, n, all, flags))
 ASYNC(cuEventRecord, (CUevent e, CUstream s), (e, s))
 ASYNC(cuEventRecordWithFlags, (CUevent e, CUstream s, unsigned flags), (e, s, flags))
 
-ASYNC(cuLaunchKernel, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                       unsigned shared, CUstream s, void **args, void **extra),
+ASYNC(cuLaunchKernel, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                       unsigned bz, unsigned shared, CUstream s, void **args, void **extra),
       (f, gx, gy, gz, bx, by, bz, shared, s, args, extra))
-ASYNC(cuLaunchCooperativeKernel, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                  unsigned bz, unsigned shared, CUstream s, void **args),
+ASYNC(cuLaunchCooperativeKernel, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                  unsigned by, unsigned bz, unsigned shared, CUstream s, void **args),
       (f, gx, gy, gz, bx, by, bz, shared, s, args))
-ASYNC(cuLaunchKernelEx, (const struct config *c, CUfunction f, void **args, void **extra), (c, f, args, extra))
+ASYNC(cuLaunchKernelEx, (const struct config *c, CUfunction f, void **args, void **extra), (c, f, args,
+                                                                                            extra))
 ASYNC(cuLaunchHostFunc, (CUstream s, void (*f)(void *), void *with), (s, f, with))

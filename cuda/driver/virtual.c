@@ -38,13 +38,15 @@ API CUresult cuMemGetAllocationGranularity(size_t *bytes, const struct propertie
 	return STARTED(granularity(bytes, p));
 }
 
-API CUresult cuMemCreate(uint64_t *handle, size_t size, const struct properties *p, unsigned long long flags) {
+API CUresult cuMemCreate(uint64_t *handle, size_t size, const struct properties *p,
+                         unsigned long long flags) {
 	return flags ? INVALID_VALUE : BOUND(create(handle, size, p));
 }
 
 API CUresult cuMemRelease(uint64_t handle) { return STARTED(gpu_release(handle)); }
 
-API CUresult cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+API CUresult cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment, CUdeviceptr hint,
+                                 unsigned long long flags) {
 	if (flags || (alignment & (alignment - 1)))
 		return INVALID_VALUE;
 	return STARTED(gpu_reserve(size, alignment > GRANULARITY ? alignment : GRANULARITY, hint, at));
@@ -69,7 +71,9 @@ static int set_access(CUdeviceptr at, size_t size, const struct access *a, size_
 	return error;
 }
 
-API CUresult cuMemSetAccess(CUdeviceptr at, size_t size, const struct access *a, size_t n) { return STARTED(set_access(at, size, a, n)); }
+API CUresult cuMemSetAccess(CUdeviceptr at, size_t size, const struct access *a, size_t n) {
+	return STARTED(set_access(at, size, a, n));
+}
 
 API CUresult cuMemGetAccess(unsigned long long *flags, const struct location *where, CUdeviceptr at) {
 	int kind, device;
@@ -89,7 +93,9 @@ API CUresult cuMemImportFromShareableHandle(uint64_t *handle, void *fd, int type
 	return type != BY_FD ? NOT_SUPPORTED : STARTED(gpu_import((int)(intptr_t)fd, handle));
 }
 
-API CUresult cuMemRetainAllocationHandle(uint64_t *handle, void *at) { return STARTED(gpu_retain(to_address(at), handle)); }
+API CUresult cuMemRetainAllocationHandle(uint64_t *handle, void *at) {
+	return STARTED(gpu_retain(to_address(at), handle));
+}
 
 API CUresult cuMemGetAllocationPropertiesFromHandle(struct properties *p, uint64_t handle) {
 	(void)handle;

@@ -19,8 +19,8 @@ struct gpu_properties {
 	char name[256];
 	uint8_t uuid[16];
 	uint64_t total, shared, shared_opt_in, shared_of_sm, constant;
-	int32_t registers, warp, threads, block[3], grid[3], clock, major, minor, sms, threads_of_sm, blocks_of_sm,
-		l2, texture, pitch, domain, bus, device;
+	int32_t registers, warp, threads, block[3], grid[3], clock, major, minor, sms, threads_of_sm,
+		blocks_of_sm, l2, texture, pitch, domain, bus, device;
 };
 
 /* The properties of a kernel. */

@@ -245,7 +245,8 @@ API nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, in
 	return error ? error : NO_SUPPORT;
 }
 
-API nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, int which, unsigned *value) {
+API nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, int which,
+                                               unsigned *value) {
 	(void)which; (void)value;
 	return nvmlDeviceGetNvLinkState(device, link, NULL);
 }
@@ -284,4 +285,6 @@ API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
 	return SUCCESS;
 }
 
-API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) { return nvmlSystemGetCudaDriverVersion_v2(version); }
+API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
+	return nvmlSystemGetCudaDriverVersion_v2(version);
+}

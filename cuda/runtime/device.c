@@ -48,7 +48,9 @@ API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
 	return DO(OK);
 }
 
-API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) { return DO(gpu_can_reach(device, peer, can)); }
+API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
+	return DO(gpu_can_reach(device, peer, can));
+}
 
 API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
 	return DO(flags ? INVALID_VALUE : gpu_peer(current, peer, 1));

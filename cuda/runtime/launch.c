@@ -28,16 +28,20 @@ API cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shar
 	return OK;
 }
 
-static int launch(void *stub, dim3 grid, dim3 block, void **args, size_t shared, stream_t stream, int cooperative) {
-	struct gpu_launch l = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, args, NULL, 0, cooperative};
+static int launch(void *stub, dim3 grid, dim3 block, void **args, size_t shared, stream_t stream,
+                  int cooperative) {
+	struct gpu_launch l = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, args, NULL, 0,
+	                       cooperative};
 	return gpu_launch(current, stream, own(stub), &l);
 }
 
-API cudaError_t cudaLaunchKernel(void *stub, dim3 grid, dim3 block, void **args, size_t shared, stream_t stream) {
+API cudaError_t cudaLaunchKernel(void *stub, dim3 grid, dim3 block, void **args, size_t shared,
+                                 stream_t stream) {
 	return DO(launch(stub, grid, block, args, shared, stream, 0));
 }
 
-API cudaError_t cudaLaunchCooperativeKernel(void *stub, dim3 grid, dim3 block, void **args, size_t shared, stream_t stream) {
+API cudaError_t cudaLaunchCooperativeKernel(void *stub, dim3 grid, dim3 block, void **args, size_t shared,
+                                            stream_t stream) {
 	return DO(launch(stub, grid, block, args, shared, stream, 1));
 }
 
@@ -79,17 +83,22 @@ static int describe_function(struct function *f, void *stub) {
 	return OK;
 }
 
-API cudaError_t cudaFuncGetAttributes(struct function *f, void *stub) { return DO(describe_function(f, stub)); }
+API cudaError_t cudaFuncGetAttributes(struct function *f, void *stub) {
+	return DO(describe_function(f, stub));
+}
 
 API cudaError_t cudaFuncSetAttribute(void *stub, int number, int value) {
 	return DO(gpu_set_function_attribute(current, own(stub), number, value));
 }
 
 API cudaError_t cudaFuncSetCacheConfig(void *stub, int config) { (void)stub; (void)config; return DO(OK); }
-API cudaError_t cudaFuncSetSharedMemConfig(void *stub, int config) { (void)stub; (void)config; return DO(OK); }
+API cudaError_t cudaFuncSetSharedMemConfig(void *stub, int config) {
+	(void)stub; (void)config;
+	return DO(OK);
+}
 
-API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, void *stub, int block, size_t shared,
-                                                                       unsigned flags) {
+API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, void *stub, int block,
+                                                                       size_t shared, unsigned flags) {
 	(void)flags;
 	return DO(gpu_occupancy(n, current, own(stub), block, shared));
 }

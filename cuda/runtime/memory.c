@@ -47,9 +47,13 @@ API cudaError_t cudaFreeAsync(void *p, stream_t stream) {
 
 API cudaError_t cudaMemGetInfo(size_t *free_, size_t *total) { return DO(gpu_info(current, free_, total)); }
 
-API cudaError_t cudaHostRegister(void *p, size_t n, unsigned flags) { return DO(gpu_host_register(current, p, n, flags)); }
+API cudaError_t cudaHostRegister(void *p, size_t n, unsigned flags) {
+	return DO(gpu_host_register(current, p, n, flags));
+}
 API cudaError_t cudaHostUnregister(void *p) { return DO(gpu_host_unregister(device_of(p), p)); }
-API cudaError_t cudaHostGetFlags(unsigned *flags, void *p) { return DO(gpu_host_flags(device_of(p), p, flags)); }
+API cudaError_t cudaHostGetFlags(unsigned *flags, void *p) {
+	return DO(gpu_host_flags(device_of(p), p, flags));
+}
 
 /* A device knows host memory by the address by which the host knows it. */
 API cudaError_t cudaHostGetDevicePointer(void **there, void *p, unsigned flags) {
@@ -92,7 +96,8 @@ API cudaError_t cudaMemcpy(void *to, const void *from, size_t n, int way) {
 	return error ? error : DO(gpu_stream_synchronize(current, 0));
 }
 
-API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t n, stream_t stream) {
+API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t n,
+                                    stream_t stream) {
 	(void)to_device; (void)from_device;
 	return cudaMemcpyAsync(to, from, n, 3, stream);
 }
@@ -102,18 +107,19 @@ API cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int fr
 	return cudaMemcpy(to, from, n, 3);
 }
 
-API cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                                  size_t height, int way, stream_t stream) {
+API cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                                  size_t width, size_t height, int way, stream_t stream) {
 	int error = OK;
 	if (width > to_pitch || width > from_pitch)
 		return DO(INVALID_VALUE);
 	for (size_t y = 0; y < height && !error; y++)
-		error = cudaMemcpyAsync((char *)to + y * to_pitch, (const char *)from + y * from_pitch, width, way, stream);
+		error = cudaMemcpyAsync((char *)to + y * to_pitch, (const char *)from + y * from_pitch, width, way,
+		                        stream);
 	return error;
 }
 
-API cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                             int way) {
+API cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                             size_t height, int way) {
 	int error = cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, way, 0);
 	return error ? error : DO(gpu_stream_synchronize(current, 0));
 }
@@ -145,8 +151,8 @@ API cudaError_t cudaGetSymbolSize(size_t *size, const void *shadow) {
 	return DO(gpu_symbol(current, own(shadow), &at, size));
 }
 
-API cudaError_t cudaMemcpyToSymbolAsync(const void *shadow, const void *from, size_t n, size_t offset, int way,
-                                        stream_t stream) {
+API cudaError_t cudaMemcpyToSymbolAsync(const void *shadow, const void *from, size_t n, size_t offset,
+                                        int way, stream_t stream) {
 	void *at;
 	int error = DO(symbol(shadow, &at, offset, n));
 	return error ? error : cudaMemcpyAsync(at, from, n, way, stream);

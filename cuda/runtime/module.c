@@ -18,8 +18,8 @@ API void __cudaUnregisterFatBinary(void **handle) {
 	free(handle);
 }
 
-API void __cudaRegisterFunction(void **handle, void *stub, char *device_stub, char *name, int limit, void *tid,
-                                void *bid, void *block, void *grid, int *warp) {
+API void __cudaRegisterFunction(void **handle, void *stub, char *device_stub, char *name, int limit,
+                                void *tid, void *bid, void *block, void *grid, int *warp) {
 	(void)device_stub; (void)limit; (void)tid; (void)bid; (void)block; (void)grid; (void)warp;
 	gpu_function(*(uint64_t *)handle, own(stub), name);
 }
@@ -30,8 +30,8 @@ API void __cudaRegisterVar(void **handle, void *shadow, char *address, char *nam
 	gpu_variable(*(uint64_t *)handle, own(shadow), name, size);
 }
 
-API void __cudaRegisterManagedVar(void **handle, void **shadow, char *address, char *name, int external, size_t size,
-                                  int constant, int global) {
+API void __cudaRegisterManagedVar(void **handle, void **shadow, char *address, char *name, int external,
+                                  size_t size, int constant, int global) {
 	__cudaRegisterVar(handle, shadow, address, name, external, size, constant, global);
 }
 

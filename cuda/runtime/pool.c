@@ -53,7 +53,9 @@ static int get(const struct pool *pool, int attribute, void *value) {
 	return OK;
 }
 
-API cudaError_t cudaMemPoolCreate(struct pool **pool, const struct pool_properties *p) { return DO(create(pool, p)); }
+API cudaError_t cudaMemPoolCreate(struct pool **pool, const struct pool_properties *p) {
+	return DO(create(pool, p));
+}
 
 API cudaError_t cudaMemPoolDestroy(struct pool *pool) {
 	free(pool);

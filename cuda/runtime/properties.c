@@ -47,7 +47,8 @@ struct properties {
 	int page_tables, direct_managed, blocks_of_sm, window;
 	size_t reserved_shared;
 	NEW(int host_register, sparse, read_only_register, timeline, pools, direct_rdma;)
-	NEW(unsigned flush_writes; int writes_ordering; unsigned pool_handles; int deferred, ipc_event, clusters, pointers;)
+	NEW(unsigned flush_writes; int writes_ordering; unsigned pool_handles; int deferred, ipc_event, clusters,
+	    pointers;)
 #if CUDART == 12
 	int reserved[63];
 #elif CUDART == 13
@@ -58,7 +59,8 @@ struct properties {
 };
 
 #if defined(__x86_64__) || defined(__aarch64__)
-_Static_assert(sizeof(struct properties) == (CUDART == 11 ? 728 : CUDART == 12 ? 1032 : 1008), "struct cudaDeviceProp");
+_Static_assert(sizeof(struct properties) == (CUDART == 11 ? 728 : CUDART == 12 ? 1032 : 1008),
+               "struct cudaDeviceProp");
 #endif
 
 static int describe(struct properties *p, int device) {
@@ -102,12 +104,16 @@ static int describe(struct properties *p, int device) {
 
 /* CUDA 12 has a new struct, and a new name for the function, which 13 gave up. */
 #if CUDART == 12
-API cudaError_t cudaGetDeviceProperties_v2(struct properties *p, int device) { return DO(describe(p, device)); }
+API cudaError_t cudaGetDeviceProperties_v2(struct properties *p, int device) {
+	return DO(describe(p, device));
+}
 #else
 API cudaError_t cudaGetDeviceProperties(struct properties *p, int device) { return DO(describe(p, device)); }
 #endif
 
-API cudaError_t cudaDeviceGetAttribute(int *value, int number, int device) { return DO(gpu_attribute(value, number, device)); }
+API cudaError_t cudaDeviceGetAttribute(int *value, int number, int device) {
+	return DO(gpu_attribute(value, number, device));
+}
 
 /* 1 performance rank, 2 access, 3 native atomics, 4 access of arrays. */
 static int peers(int *value, int number, int device, int peer) {
@@ -129,7 +135,8 @@ API cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int device) {
 	int error = DO(gpu_properties(device, &g));
 	if (error)
 		return error;
-	return note(snprintf(text, (size_t)size, "%04x:%02x:%02x.0", g.domain, g.bus, g.device) < size ? OK : INVALID_VALUE);
+	return note(snprintf(text, (size_t)size, "%04x:%02x:%02x.0", g.domain, g.bus,
+	                     g.device) < size ? OK : INVALID_VALUE);
 }
 
 API cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *text) {

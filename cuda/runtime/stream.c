@@ -5,7 +5,9 @@ API cudaError_t cudaStreamCreateWithPriority(stream_t *s, unsigned flags, int pr
 	return DO(gpu_stream_new(current, flags, priority, s));
 }
 
-API cudaError_t cudaStreamCreateWithFlags(stream_t *s, unsigned flags) { return cudaStreamCreateWithPriority(s, flags, 0); }
+API cudaError_t cudaStreamCreateWithFlags(stream_t *s, unsigned flags) {
+	return cudaStreamCreateWithPriority(s, flags, 0);
+}
 API cudaError_t cudaStreamCreate(stream_t *s) { return cudaStreamCreateWithPriority(s, 0, 0); }
 API cudaError_t cudaStreamDestroy(stream_t s) { return DO(gpu_stream_destroy(current, s)); }
 API cudaError_t cudaStreamSynchronize(stream_t s) { return DO(gpu_stream_synchronize(current, s)); }
@@ -52,24 +54,35 @@ static int capture(int *status) {
 	return OK;
 }
 
-API cudaError_t cudaStreamGetCaptureInfo_v2(stream_t s, int *status, void *id, void *graph, void *nodes, void *n) {
+API cudaError_t cudaStreamGetCaptureInfo_v2(stream_t s, int *status, void *id, void *graph, void *nodes,
+                                            void *n) {
 	(void)s; (void)id; (void)graph; (void)nodes; (void)n;
 	return DO(capture(status));
 }
 
-API cudaError_t cudaStreamGetCaptureInfo_v3(stream_t s, int *status, void *id, void *graph, void *nodes, void *edges,
-                                            void *n) {
+API cudaError_t cudaStreamGetCaptureInfo_v3(stream_t s, int *status, void *id, void *graph, void *nodes,
+                                            void *edges, void *n) {
 	(void)s; (void)id; (void)graph; (void)nodes; (void)edges; (void)n;
 	return DO(capture(status));
 }
 
-API cudaError_t cudaStreamBeginCapture(stream_t s, int mode) { (void)s; (void)mode; return DO(NOT_SUPPORTED); }
+API cudaError_t cudaStreamBeginCapture(stream_t s, int mode) {
+	(void)s; (void)mode;
+	return DO(NOT_SUPPORTED);
+}
 
-API cudaError_t cudaEventCreateWithFlags(event_t *e, unsigned flags) { return DO(gpu_event_new(current, flags, e)); }
+API cudaError_t cudaEventCreateWithFlags(event_t *e, unsigned flags) {
+	return DO(gpu_event_new(current, flags, e));
+}
 API cudaError_t cudaEventCreate(event_t *e) { return cudaEventCreateWithFlags(e, 0); }
 API cudaError_t cudaEventDestroy(event_t e) { return DO(gpu_event_destroy(e)); }
 API cudaError_t cudaEventRecord(event_t e, stream_t s) { return DO(gpu_event_record(e, current, s)); }
-API cudaError_t cudaEventRecordWithFlags(event_t e, stream_t s, unsigned flags) { (void)flags; return cudaEventRecord(e, s); }
+API cudaError_t cudaEventRecordWithFlags(event_t e, stream_t s, unsigned flags) {
+	(void)flags;
+	return cudaEventRecord(e, s);
+}
 API cudaError_t cudaEventSynchronize(event_t e) { return DO(gpu_event_synchronize(e)); }
 API cudaError_t cudaEventQuery(event_t e) { return DO(gpu_event_query(e)); }
-API cudaError_t cudaEventElapsedTime(float *ms, event_t begin, event_t end) { return DO(gpu_event_elapsed(begin, end, ms)); }
+API cudaError_t cudaEventElapsedTime(float *ms, event_t begin, event_t end) {
+	return DO(gpu_event_elapsed(begin, end, ms));
+}

@@ -83,7 +83,8 @@ __device__ static int play(struct nicless_pe *me, uint64_t *w, uint64_t round, s
 	int error;
 	for (k = thread; k < WORDS; k += THREADS)
 		w[FROM + k] = value(my, round, k);
-	error = nicless_putmem_signal_block(me, &w[TO], &w[FROM], 8 * WORDS, &w[SENT], round, NICLESS_SIGNAL_SET, next);
+	error = nicless_putmem_signal_block(me, &w[TO], &w[FROM], 8 * WORDS, &w[SENT], round, NICLESS_SIGNAL_SET,
+	                                    next);
 	if (failed(r, error, __LINE__))
 		return error;
 	check(r, nicless_signal_wait_until_block(&w[SENT], NICLESS_CMP_GE, round), round);
@@ -179,8 +180,8 @@ static int run(const char *socket, uint64_t rounds, int fd) {
 	cuda(cudaDeviceSynchronize(), "exchange_words");
 	cuda(cudaMemcpy(&report, there, sizeof report, cudaMemcpyDeviceToHost), "report");
 	if (report.error || report.wrong) {
-		fprintf(stderr, "gpuput: error: PE %d: %u words wrong, error %d in line %u\n", my, report.wrong, report.error,
-		        report.line);
+		fprintf(stderr, "gpuput: error: PE %d: %u words wrong, error %d in line %u\n", my, report.wrong,
+		        report.error, report.line);
 		return 1;
 	}
 	nicless_pes_close(&pes);
@@ -204,7 +205,8 @@ int main(int argc, char **argv) {
 	int fd[MOST_PES], pair[2], state, failures = 0;
 	n = argc > 2 ? atoi(argv[2]) : 2;
 	if (argc < 2 || n < 1 || n > MOST_PES || rounds < 1 || rounds > MOST_ROUNDS) {
-		fprintf(stderr, "usage: gpuput SOCKET [PES [ROUNDS]], 1 to %d and 1 to %d, or 2 and 20\n", MOST_PES, MOST_ROUNDS);
+		fprintf(stderr, "usage: gpuput SOCKET [PES [ROUNDS]], 1 to %d and 1 to %d, or 2 and 20\n", MOST_PES,
+		        MOST_ROUNDS);
 		return 2;
 	}
 	if (argc == 6) { /* this is a PE */
@@ -226,7 +228,7 @@ int main(int argc, char **argv) {
 	while (wait(&state) > 0)
 		failures += !WIFEXITED(state) || WEXITSTATUS(state) != 0;
 	if (failures == 0)
-		printf("gpuput: %d PEs, %llu rounds of %d words and %d tickets: ok\n", n, (unsigned long long)rounds, n * WORDS,
-		       n * THREADS);
+		printf("gpuput: %d PEs, %llu rounds of %d words and %d tickets: ok\n", n, (unsigned long long)rounds,
+		       n * WORDS, n * THREADS);
 	return failures != 0;
 }

@@ -123,8 +123,12 @@ static inline struct mlx5dv_cq *nicless_mlx5dv_cq(struct ibv_cq *cq) {
 }
 
 static inline struct mlx5dv_cq *create_mlx5dv_cq(struct ibv_qp *qp) { return nicless_mlx5dv_cq(qp->recv_cq); }
-static inline struct mlx5dv_cq *create_mlx5dv_send_cq(struct ibv_qp *qp) { return nicless_mlx5dv_cq(qp->send_cq); }
-static inline struct mlx5dv_cq *create_mlx5dv_recv_cq(struct ibv_qp *qp) { return nicless_mlx5dv_cq(qp->recv_cq); }
+static inline struct mlx5dv_cq *create_mlx5dv_send_cq(struct ibv_qp *qp) {
+	return nicless_mlx5dv_cq(qp->send_cq);
+}
+static inline struct mlx5dv_cq *create_mlx5dv_recv_cq(struct ibv_qp *qp) {
+	return nicless_mlx5dv_cq(qp->recv_cq);
+}
 
 #endif
 #endif

@@ -1,6 +1,6 @@
 /*
- * Calls CUDA's runtime, and the driver beside it without cuInit, as libraries do that leave the beginning to their
- * program (DOCA GPUNetIO). Prints ok, or what was wrong.
+ * Calls CUDA's runtime, and the driver beside it without cuInit, as libraries do that leave the beginning to
+ * their program (DOCA GPUNetIO). Prints ok, or what was wrong.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@ int cudaGetDeviceCount(int *n);
 int cudaFree(void *p);
 int cudaMalloc(void **p, size_t n);
 int cudaGetDriverEntryPoint(const char *name, void **f, unsigned long long flags);
-int cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned version, unsigned long long flags, int *status);
+int cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned version, unsigned long long flags,
+                                     int *status);
 int cudaDeviceGetP2PAttribute(int *value, int number, int device, int peer);
 int cudaThreadExchangeStreamCaptureMode(int *mode);
 int cudaStreamGetCaptureInfo_v2(void *stream, int *status, void *id, void *graph, void *nodes, void *n);

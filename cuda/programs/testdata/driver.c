@@ -57,7 +57,8 @@ enum { MIB = 1 << 20 };
 struct location { int type, number; };
 
 static void virtual_memory(void) {
-	struct { int type, handles; struct location where; void *security; uint64_t flags; } p = {1, 1, {1, 0}, NULL, 0};
+	struct { int type, handles; struct location where; void *security; uint64_t flags; } p =
+		{1, 1, {1, 0}, NULL, 0};
 	struct { struct location where; int flags; } access = {{1, 0}, 3};
 	uint64_t handle, other, at = 0, twice = 0;
 	size_t grain = 0;
@@ -295,7 +296,7 @@ static void directions(uint64_t at) {
 	OK("cuMemcpy", (uint64_t)(uintptr_t)&here, at, sizeof here);
 }
 
-/* A context that another thread destroys stays current to a thread, whose calls return that it was destroyed. */
+/* A context that another thread destroys stays current to this one, whose calls return that it has gone. */
 static pthread_barrier_t turn;
 
 static void *holder(void *context) {
@@ -412,7 +413,8 @@ int main(int argc, char **argv) {
 	OK("cuDeviceGetAttribute", &n, 75, 0);
 	CHECK(n == 9);
 
-	WANT(218, "cuModuleLoadData", &module, ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry x() {\n");
+	WANT(218, "cuModuleLoadData", &module,
+	     ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry x() {\n");
 	OK("cuModuleLoadData", &module, ptx);
 	WANT(500, "cuModuleGetFunction", &add, module, "subtract");
 	OK("cuModuleGetFunction", &add, module, "add");

@@ -1,6 +1,7 @@
 /*
- * Compiled once for each runtime, with PART, its major version. The kernel and the variable have the same names in
- * all parts, so the linker gives all parts the stub and the shadow of one; each runtime has its own meaning for them.
+ * Compiled once for each runtime, with PART, its major version. The kernel and the variable have the same
+ * names in all parts, so the linker gives all parts the stub and the shadow of one; each runtime has its own
+ * meaning for them.
  */
 #include "check.h"
 #include "part.h"
@@ -69,8 +70,8 @@ static int chosen() {
 	return device;
 }
 
-static const struct part part = {version, allocate, release, stream, launch_add, synchronize, count, fail, last,
-                                 choose,  chosen};
+static const struct part part = {version, allocate, release, stream, launch_add, synchronize,
+                                 count,   fail,     last,    choose, chosen};
 
 #define NAME_(version) part_##version
 #define NAME(version) NAME_(version)

@@ -1,6 +1,6 @@
 /*
- * A part of a program that has a CUDA runtime of its own: a library, which part.cu makes for each runtime. Handles
- * and memory of one part can be used by another one.
+ * A part of a program that has a CUDA runtime of its own: a library, which part.cu makes for each runtime.
+ * Handles and memory of one part can be used by another one.
  */
 #ifndef NICLESS_TEST_PART_H
 #define NICLESS_TEST_PART_H

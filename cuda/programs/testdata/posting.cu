@@ -1,6 +1,6 @@
 /*
- * Posts RDMA WRITEs by kernels, one launch after the other, until its input ends, and checks every word. With a
- * second argument it posts by one kernel, which does not end.
+ * Posts RDMA WRITEs by kernels, one launch after the other, until its input ends, and checks every word. With
+ * a second argument it posts by one kernel, which does not end.
  *
  *   posting SOCKET [endless]
  */
@@ -74,13 +74,14 @@ static void connect_queues(const char *socket) {
 	p.far_from = (uintptr_t)from;
 	p.far_to = (uintptr_t)to;
 	OK(cudaHostRegister(memory.mem, memory.size, cudaHostRegisterMapped));
-	OK(cudaHostRegister(engine.uar, (size_t)engine.device.uar_pages * NICLESS_UAR_PAGE, cudaHostRegisterMapped));
+	OK(cudaHostRegister(engine.uar, (size_t)engine.device.uar_pages * NICLESS_UAR_PAGE,
+	                    cudaHostRegisterMapped));
 	OK(cudaMalloc(&room, sizeof p));
 	OK(cudaMalloc(&words, nicless_sq_memory(1 << LOG_BLOCKS)));
 	there = (struct poster *)room;
 	OK(cudaMemcpy(there, &p, sizeof p, cudaMemcpyHostToDevice));
-	prepare<<<1, 1>>>(there, qp.sq.ring, 1 << LOG_BLOCKS, (uint32_t *)(void *)qp.sq.record, qp.reg, qp.qpn, words,
-	                  cq.ring);
+	prepare<<<1, 1>>>(there, qp.sq.ring, 1 << LOG_BLOCKS, (uint32_t *)(void *)qp.sq.record, qp.reg, qp.qpn,
+	                  words, cq.ring);
 	OK(cudaDeviceSynchronize());
 }
 

@@ -1,6 +1,6 @@
 /*
- * Calls CUDA's runtime as programs do, and checks what it does. The argument says which part: all that goes well, or
- * one thing that goes wrong, after which nothing works any more. Prints ok, or what was wrong.
+ * Calls CUDA's runtime as programs do, and checks what it does. The argument says which part: all that goes
+ * well, or one thing that goes wrong, after which nothing works any more. Prints ok, or what was wrong.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@
 extern "C" {
 typedef struct stub_event *cudaEvent_t;
 __device__ int printf(const char *format, ...);
-__device__ void __assertfail(const char *what, const char *file, unsigned line, const char *function, size_t size);
+__device__ void __assertfail(const char *what, const char *file, unsigned line, const char *function,
+                             size_t size);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
@@ -34,7 +35,8 @@ cudaError_t cudaStreamQuery(cudaStream_t s);
 cudaError_t cudaStreamSynchronize(cudaStream_t s);
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags);
 cudaError_t cudaLaunchHostFunc(cudaStream_t s, void (*f)(void *), void *with);
-cudaError_t cudaLaunchCooperativeKernel(const void *f, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s);
+cudaError_t cudaLaunchCooperativeKernel(const void *f, dim3 grid, dim3 block, void **args, size_t shared,
+                                        cudaStream_t s);
 cudaError_t cudaEventCreate(cudaEvent_t *e);
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s);
 cudaError_t cudaEventSynchronize(cudaEvent_t e);
@@ -198,11 +200,13 @@ static void everything() {
 	OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)meet, 256, 0));
 	CHECK(blocks == 8);
 	const struct { int block; size_t shared; int blocks; } resident[] = {
-		{32, 0, 32}, {1024, 0, 2}, {65, 0, 21}, {64, 8 << 10, 25}, {32, 113 << 10, 2}, {32, 114 << 10, 1}, {32, 227 << 10, 1},
+		{32, 0, 32}, {1024, 0, 2}, {65, 0, 21}, {64, 8 << 10, 25}, {32, 113 << 10, 2},
+		{32, 114 << 10, 1}, {32, 227 << 10, 1},
 		{32, (227 << 10) + 1, 0}, {32, ~(size_t)0, 0}, {1025, 0, 0},
 	};
 	for (int k = 0; k < (int)(sizeof resident / sizeof *resident); k++) {
-		OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)meet, resident[k].block, resident[k].shared));
+		OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)meet, resident[k].block,
+		                                                 resident[k].shared));
 		CHECK(blocks == resident[k].blocks);
 	}
 	unsigned all = 100, *arrived = managed + 3;

@@ -1,7 +1,7 @@
 /*
- * Uses the runtimes of CUDA 11 and 12 in one process, by two libraries that are linked with one each (part.cu). It
- * is linked with both libraries, or compiled with OPEN, and opens those that its arguments name. Prints ok, or what
- * was wrong.
+ * Uses the runtimes of CUDA 11 and 12 in one process, by two libraries that are linked with one each
+ * (part.cu). It is linked with both libraries, or compiled with OPEN, and opens those that its arguments
+ * name. Prints ok, or what was wrong.
  */
 #include "check.h"
 #include "part.h"

@@ -1,6 +1,6 @@
 /*
- * Calls CUDA's driver as the static runtime of CUDA does: by private tables, in its order and with its arguments.
- * Prints ok, or what was wrong.
+ * Calls CUDA's driver as the static runtime of CUDA does: by private tables, in its order and with its
+ * arguments. Prints ok, or what was wrong.
  */
 #include "digest.h"
 
@@ -31,7 +31,8 @@
 	} while (0)
 #define OK(call) WANT(0, call)
 
-enum { INVALID = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_SUPPORTED = 801 };
+enum { INVALID = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
+enum { NOT_FOUND = 500, NOT_SUPPORTED = 801 };
 
 typedef void (*function)(void);
 typedef int (*any)();
@@ -291,7 +292,8 @@ static void stores(uint64_t module, uint32_t v) {
 
 static void binaries(void *context) {
 	void *more[] = {container(relocatable), container(number), NULL};
-	struct wrapper one = {0x466243b1, 1, container(store), NULL}, linked = {0x466243b1, 2, container(NULL), more};
+	struct wrapper one = {0x466243b1, 1, container(store), NULL};
+	struct wrapper linked = {0x466243b1, 2, container(NULL), more};
 	uint64_t module;
 	OK(f("cuCtxPushCurrent_v2")(context));
 	OK(SLOT(runtime, 1)(&module, &one));

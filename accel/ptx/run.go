@@ -8,8 +8,9 @@ import (
 	"github.com/nicless/nicless/accel/ptx/internal/machine"
 )
 
-// Stack is how many bytes a lane has for the frames of functions that its kernel calls, if a launch does not
-// say: as many as CUDA's default for functions whose calls the compiler cannot follow.
+// Stack is how many bytes a lane has for the frames of functions that are called by address, or that call
+// themselves, if a launch does not say: as many as CUDA's default. Frames of functions that are called by
+// name have memory of their own.
 const Stack = 1024
 
 // A Launch says how a kernel is executed.

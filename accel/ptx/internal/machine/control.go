@@ -111,7 +111,7 @@ func (w *warp) enter(i *code.Inst, callee *function, mask uint32) {
 	to := frame{
 		fn: callee, caller: from, back: w.party.pc, depth: caller.depth + 1,
 		base: caller.base + int32(caller.fn.Slots), pbase: caller.pbase + int32(caller.fn.Predicates),
-		memory: caller.memory + (caller.fn.FrameBytes+15)&^15,
+		memory: caller.memory + roundedFrame(caller.fn.FrameBytes),
 	}
 	if to.depth > maxDepth || to.memory+callee.FrameBytes > int64(w.block.grid.frameBytes) {
 		w.fail(lead, fmt.Sprintf("stack overflow: %s is %d calls deep, and its frame ends at byte %d of %d",

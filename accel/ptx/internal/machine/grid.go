@@ -21,7 +21,7 @@ type Launch struct {
 	Block   [3]uint32
 	Shared  uint64    // bytes that are added to the shared memory of each block
 	Params  []byte    // the parameters, each at its offset
-	Stack   uint64    // bytes of a lane for frames of functions that the kernel calls
+	Stack   uint64    // bytes of a lane for frames of functions that are not called by name, or again
 	Workers int       // threads that execute blocks
 	Space   *Space    // memory that the kernel reaches
 	Arena   *Arena    // memory for the grid
@@ -47,7 +47,6 @@ const (
 	maxGridX   = math.MaxInt32
 	maxGridYZ  = math.MaxUint16
 	maxBlockZ  = 64
-	maxFrame   = 512 << 10 // bytes of a lane
 )
 
 // An H200 has so many multiprocessors, and each has room for so many warps and blocks.
@@ -82,9 +81,6 @@ func (k *Kernel) MaxThreads() int64 {
 
 // SharedBytes returns how many bytes of shared memory a block has before a launch adds any.
 func (k *Kernel) SharedBytes() int64 { return k.prog.shared }
-
-// frameBytes returns how many bytes a lane has for frames.
-func (l *Launch) frameBytes() uint64 { return (uint64(l.Kernel.FrameBytes) + l.Stack + 15) &^ 15 }
 
 // Check reports whether a launch is possible.
 func (l *Launch) Check() error {

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"testing"
 
@@ -19,6 +20,7 @@ type rig struct {
 
 	cooperative bool
 	order       *order.Memory // nil: none
+	stack       uint64        // 0: 4096
 }
 
 func newRig(t testing.TB, text string) *rig {
@@ -36,7 +38,7 @@ func (r *rig) run(kernel string, blocks, threads uint32, n int, params ...uint64
 	at, words := r.mem.words(r.t, n)
 	return words, r.mem.run(Launch{
 		Kernel: k, Grid: [3]uint32{blocks, 1, 1}, Block: [3]uint32{threads, 1, 1},
-		Stack: 4096, Print: &r.out, Workers: 2, Cooperative: r.cooperative, Order: r.order,
+		Stack: cmp.Or(r.stack, 4096), Print: &r.out, Workers: 2, Cooperative: r.cooperative, Order: r.order,
 	}, append([]uint64{at}, params...)...)
 }
 

@@ -46,7 +46,13 @@ func Link(modules []*code.Module, mem Memory) (*Program, error) {
 			f.Err = err
 		}
 		if f.Kernel {
-			p.kernels[f.Name] = &Kernel{f, p}
+			p.kernels[f.Name] = &Kernel{function: f, prog: p}
+		}
+	}
+	graph := callGraph{p, map[*function]int64{}}
+	for _, f := range p.functions {
+		if k := p.kernels[f.Name]; k != nil && k.function == f {
+			k.calls = graph.calls(f)
 		}
 	}
 	for _, m := range modules {

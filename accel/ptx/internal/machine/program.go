@@ -42,7 +42,8 @@ type function struct {
 // A Kernel is a function that a launch executes.
 type Kernel struct {
 	*function
-	prog *Program
+	prog  *Program
+	calls int64 // bytes of a lane for frames of functions that are called by name
 }
 
 // functionBase is the address of the first function. No memory has such addresses.

@@ -35,9 +35,17 @@ type Launch struct {
 	Pin func() (unpin func(), err error)
 }
 
-// Resident returns how many blocks of so many threads are resident together; lanes of others begin when these
-// have ended.
-func Resident(threads int) int { return machine.Resident(threads) }
+// A multiprocessor has at most so many threads, blocks and bytes of shared memory at a time.
+const (
+	MultiprocessorThreads = machine.MultiprocessorThreads
+	MultiprocessorBlocks  = machine.MultiprocessorBlocks
+	MultiprocessorShared  = machine.MultiprocessorShared
+)
+
+// Resident returns how many blocks of so many threads, and with so many bytes of dynamic shared memory, a
+// multiprocessor has at a time, 0 if there cannot be such blocks. A grid is executed as by 132
+// multiprocessors: lanes of blocks that have no room begin when others have ended. Safe for concurrent use.
+func (k *Kernel) Resident(threads int, shared uint64) int { return k.kernel.Resident(threads, shared) }
 
 // launch is l as the machine takes it.
 func (k *Kernel) launch(l Launch) machine.Launch {

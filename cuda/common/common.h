@@ -12,9 +12,6 @@ int gpu_ready(void);
 /* Stores an attribute of a device, by its number in CUDA's headers. */
 int gpu_attribute(int *value, int number, int device);
 
-/* Stores how many blocks of a kernel a multiprocessor has at a time. */
-int gpu_occupancy(int *n, int device, void *stub, int block, uint64_t shared);
-
 /* A handle of memory for another process, which opens the descriptor by its name below /proc. */
 struct gpu_shared {
 	char magic[8];

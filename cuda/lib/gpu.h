@@ -73,6 +73,8 @@ void gpu_module_unload(uint64_t module);
 int gpu_module_function(int device, uint64_t module, char *name, uint64_t *function); /* stands for a stub */
 int gpu_module_global(int device, uint64_t module, char *name, void **address, uint64_t *size);
 int gpu_function_attributes(int device, void *stub, struct gpu_attributes *a);
+/* Stores how many blocks of a kernel a multiprocessor has at a time. */
+int gpu_occupancy(int *n, int device, void *stub, int block, uint64_t shared);
 int gpu_function_allow(int device, void *stub, uint64_t dynamic);
 
 int gpu_allocate(int device, uint64_t n, int kind, void **address);

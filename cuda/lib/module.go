@@ -141,6 +141,17 @@ func gpu_function_attributes(device C.int, stub unsafe.Pointer, a *C.struct_gpu_
 	})
 }
 
+//export gpu_occupancy
+func gpu_occupancy(n *C.int, device C.int, stub unsafe.Pointer, block C.int, shared C.uint64_t) C.int {
+	return with(device, func(d *gpu.Device) gpu.Code {
+		blocks, c := d.Occupancy(address(stub), int(block), uint64(shared))
+		if c == gpu.Success {
+			*n = C.int(blocks)
+		}
+		return c
+	})
+}
+
 //export gpu_function_allow
 func gpu_function_allow(device C.int, stub unsafe.Pointer, dynamic C.uint64_t) C.int {
 	return with(device, func(d *gpu.Device) gpu.Code { return d.AllowShared(address(stub), uint64(dynamic)) })

@@ -17,10 +17,10 @@ const (
 	Minor                 = 0
 	WarpSize              = 32
 	MaxThreads            = 1024 // of a block
-	MaxThreadsOfSM        = 2048
+	MaxThreadsOfSM        = ptx.MultiprocessorThreads
 	SharedOfBlock         = 48 << 10 // that need not be asked for
 	SharedOfBlockOptIn    = 227 << 10
-	SharedOfSM            = 228 << 10
+	SharedOfSM            = ptx.MultiprocessorShared
 	Registers             = 65536
 	Multiprocessors       = 16
 	ConstantBytes         = 64 << 10
@@ -29,7 +29,7 @@ const (
 	MaxGridYZ             = 1<<16 - 1
 	MaxBlockZ             = 64
 	ClockKHz              = 1_000_000 // of clock64: it counts nanoseconds
-	MaxBlocksOfSM         = 32
+	MaxBlocksOfSM         = ptx.MultiprocessorBlocks
 	DriverVersion         = 13000
 	TextureAlignment      = 512
 	TexturePitchAlignment = 32

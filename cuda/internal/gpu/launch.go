@@ -47,9 +47,15 @@ func (t *Stream) run(b *image, k *ptx.Kernel, l Launch) Code {
 		d.system.report("%v", err)
 		return InvalidConfiguration
 	}
-	blocks := uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
-	if l.Cooperative && blocks > uint64(ptx.Resident(int(l.Block[0]*l.Block[1]*l.Block[2]))) {
-		return CooperativeTooLarge
+	if l.Cooperative {
+		blocks := uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
+		threads := int(l.Block[0] * l.Block[1] * l.Block[2])
+		if most := Multiprocessors * k.Resident(threads, l.Shared); blocks > uint64(most) {
+			d.system.report("%s: impossible launch: %d cooperative blocks of %d threads and %d bytes of dynamic "+
+				"shared memory; %d multiprocessors have at most %d at a time",
+				k.Name(), blocks, threads, l.Shared, Multiprocessors, most)
+			return CooperativeTooLarge
+		}
 	}
 	return t.add(func() {
 		if err := b.execute(k, launch); err != nil {

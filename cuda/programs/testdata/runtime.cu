@@ -42,6 +42,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s);
 cudaError_t cudaEventSynchronize(cudaEvent_t e);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *f, int block, size_t shared);
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
 }
 
 #define WANT(error, call) \
@@ -214,14 +215,27 @@ static void everything() {
 	OK(cudaLaunchCooperativeKernel((const void *)meet, all, 256, args, 0, 0));
 	OK(cudaDeviceSynchronize());
 	CHECK(*arrived == 100);
-	WANT(720, cudaLaunchCooperativeKernel((const void *)meet, 100000, 256, args, 0, 0));
 	unsigned some = 40, rounds = 5;
 	void *again[] = {&arrived, &some, &rounds};
 	arrived[0] = arrived[1] = 0;
 	OK(cudaLaunchCooperativeKernel((const void *)meet_again, some, 1, again, 0, 0));
 	OK(cudaDeviceSynchronize());
 	CHECK(arrived[0] == 200 && arrived[1] == 0);
-	cudaGetLastError();
+	const struct { int block; size_t shared; } together[] = {{256, 0}, {1024, 0}, {32, 0}, {64, 40 << 10}};
+	int sms;
+	OK(cudaDeviceGetAttribute(&sms, 16, 0));
+	for (int k = 0; k < (int)(sizeof together / sizeof *together); k++) {
+		int block = together[k].block;
+		size_t shared = together[k].shared;
+		OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)meet, block, shared));
+		all = (unsigned)(sms * blocks);
+		*arrived = 0;
+		OK(cudaLaunchCooperativeKernel((const void *)meet, all, block, args, shared, 0));
+		OK(cudaDeviceSynchronize());
+		CHECK(*arrived == all);
+		WANT(720, cudaLaunchCooperativeKernel((const void *)meet, all + 1, block, args, shared, 0));
+		cudaGetLastError();
+	}
 	add<<<1, 2000>>>(there, n, 1);
 	WANT(9, cudaGetLastError());
 

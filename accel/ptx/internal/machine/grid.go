@@ -43,24 +43,11 @@ type Launch struct {
 // Specifications per Compute Capability").
 const (
 	maxThreads = 1024 // of a block
-	maxShared  = 227 << 10
+	maxShared  = MultiprocessorShared - reservedShared
 	maxGridX   = math.MaxInt32
 	maxGridYZ  = math.MaxUint16
 	maxBlockZ  = 64
 )
-
-// An H200 has so many multiprocessors, and each has room for so many warps and blocks.
-const (
-	multiprocessors = 132
-	warpsOfEach     = 64
-	blocksOfEach    = 32
-)
-
-// Resident returns how many blocks of so many threads, at least 1, are resident together.
-func Resident(threads int) int {
-	warps := (threads + Lanes - 1) / Lanes
-	return multiprocessors * min(blocksOfEach, warpsOfEach/warps)
-}
 
 // ErrLaunch is in the chain of errors of launches that are impossible.
 var ErrLaunch = errors.New("impossible launch")
@@ -255,7 +242,7 @@ func (g *Grid) work(first, n int) {
 		defer unpin()
 	}
 	var mine, ended []*block
-	most := max(1, Resident(g.threads)/n)
+	most := max(1, multiprocessors*g.kernel.Resident(g.threads, g.launch.Shared)/n)
 	for idle := 0; !g.failed.Load(); {
 		for ; len(mine) < most && first < g.count; first += n {
 			b, err := g.anyBlock(&ended)

@@ -48,7 +48,9 @@ func newLab(t testing.TB, size int, cfg accel.Config, change ...func(*nicless.QP
 }
 
 // queue makes a queue pair with a peer.
-func (l *lab) queue(t testing.TB, change ...func(*nicless.QPConfig)) (*nicless.QP, *nicless.CQ, *accel.Queue) {
+func (l *lab) queue(
+	t testing.TB, change ...func(*nicless.QPConfig),
+) (*nicless.QP, *nicless.CQ, *accel.Queue) {
 	t.Helper()
 	cq, err := l.ctx.CreateCQ(nicless.CQConfig{Collapsed: true})
 	require.NoError(t, err)
@@ -91,14 +93,17 @@ func TestPut(t *testing.T) {
 
 // Every lane of every block puts its number. Each number arrives once, whatever starts the work.
 func TestPutByEveryLane(t *testing.T) {
-	for _, d := range []nicless.Doorbells{nicless.DoorbellRecord, nicless.DoorbellRegister, nicless.DoorbellGuarded} {
+	for _, d := range []nicless.Doorbells{
+		nicless.DoorbellRecord, nicless.DoorbellRegister, nicless.DoorbellGuarded,
+	} {
 		t.Run(d.String(), func(t *testing.T) { putByEveryLane(t, d) })
 	}
 }
 
 func putByEveryLane(t *testing.T, d nicless.Doorbells) {
 	const blocks, threads = 7, 100
-	l := newLab(t, 8*blocks*threads, accel.Config{Multiprocessors: 2}, func(c *nicless.QPConfig) { c.Doorbells = d })
+	l := newLab(t, 8*blocks*threads, accel.Config{Multiprocessors: 2},
+		func(c *nicless.QPConfig) { c.Doorbells = d })
 	for _, put := range map[string]func(*accel.Thread, int){
 		"lane":   func(th *accel.Thread, at int) { th.Put(l.q, l.far.Ref(at), l.mem.Ref(at), 8) },
 		"warp":   func(th *accel.Thread, at int) { th.PutWarp(l.q, l.far.Ref(at), l.mem.Ref(at), 8) },
@@ -231,7 +236,10 @@ func TestHostAndDevicesShareAQueue(t *testing.T) {
 	require.NoError(t, err)
 	for range hosts {
 		go func() {
-			wr := nicless.SendWR{Op: nicless.FetchAdd, SGE: []nicless.SGE{sink.SGE(0, 8)}, RemoteAddr: l.far.Ref(0).Addr, RKey: l.far.Ref(0).Key, SwapAdd: 1}
+			wr := nicless.SendWR{
+				Op: nicless.FetchAdd, SGE: []nicless.SGE{sink.SGE(0, 8)},
+				RemoteAddr: l.far.Ref(0).Addr, RKey: l.far.Ref(0).Key, SwapAdd: 1,
+			}
 			for n := 0; n < each; {
 				var c [1]nicless.Completion
 				err := l.qp.PostSend(&wr)
@@ -355,7 +363,9 @@ func TestFenceBeforePutWarp(t *testing.T) {
 
 // If the ring is smaller than a warp, PutWarp posts the warp's puts in portions.
 func TestPutWarpOnASmallRing(t *testing.T) {
-	l := newLab(t, 4096, accel.Config{}, func(c *nicless.QPConfig) { c.MaxSendWR, c.MaxSendSGE, c.MaxInline = 8, 1, 8 })
+	l := newLab(t, 4096, accel.Config{}, func(c *nicless.QPConfig) {
+		c.MaxSendWR, c.MaxSendSGE, c.MaxInline = 8, 1, 8
+	})
 	require.NoError(t, l.run(t, 1, 32, func(th *accel.Thread) {
 		l.mem.Store(8*th.Lane(), uint64(th.Lane()+1))
 		th.PutWarp(l.q, l.far.Ref(8*th.Lane()), l.mem.Ref(8*th.Lane()), 8)

@@ -66,7 +66,8 @@ func BenchmarkPut32(b *testing.B) {
 		for i := range list {
 			dst, src := l.far.Ref(8*i), l.mem.Ref(8*i)
 			list[i] = nicless.SendWR{
-				Op: nicless.Write, SGE: []nicless.SGE{{Addr: src.Addr, Length: 8, LKey: src.Key}}, RemoteAddr: dst.Addr, RKey: dst.Key,
+				Op: nicless.Write, SGE: []nicless.SGE{{Addr: src.Addr, Length: 8, LKey: src.Key}},
+				RemoteAddr: dst.Addr, RKey: dst.Key,
 			}
 		}
 		list[puts-1].Flags = nicless.Signaled

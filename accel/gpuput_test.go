@@ -72,7 +72,9 @@ func (p *putPE) plan(t *testing.T, my int, all []*putPE) (b []byte) {
 		raw, err := q.Raw()
 		require.NoError(t, err)
 		if i == 0 {
-			for _, v := range []uint64{heap, p.heap.Addr(), uint64(len(p.heap.Bytes())), uint64(len(raw.Send) / 64)} {
+			for _, v := range []uint64{
+				heap, p.heap.Addr(), uint64(len(p.heap.Bytes())), uint64(len(raw.Send) / 64),
+			} {
 				b = le.AppendUint64(b, v)
 			}
 			for _, v := range []uint32{p.heap.LKey(), uint32(my), uint32(len(all)), 0} {
@@ -126,7 +128,8 @@ func TestGPUPut(t *testing.T) {
 		require.NoError(t, p.stream.Sync())
 	}
 	for _, p := range pes {
-		p.launch(t, "exchange_words", putThreads, ptx.AddressOf(p.room.Bytes()), ptx.AddressOf(p.heap.Bytes())+peReserved, rounds,
+		p.launch(t, "exchange_words", putThreads, ptx.AddressOf(p.room.Bytes()),
+			ptx.AddressOf(p.heap.Bytes())+peReserved, rounds,
 			ptx.AddressOf(p.room.Bytes())+putReportOffset)
 	}
 	for i, p := range pes {

@@ -147,7 +147,8 @@ func TestStream(t *testing.T) {
 	b := accel.NewBuffer(heap(accel8(8)))
 	in, out := []byte("abcdefgh"), make([]byte, 8)
 	require.NoError(t, s.CopyIn(b, 0, in))
-	require.NoError(t, s.Launch(accel.Grid{Blocks: 1, Threads: 8}, func(th *accel.Thread) { b.Bytes()[th.Index()] -= 32 }))
+	require.NoError(t, s.Launch(accel.Grid{Blocks: 1, Threads: 8},
+		func(th *accel.Thread) { b.Bytes()[th.Index()] -= 32 }))
 	e, err := s.Record()
 	require.NoError(t, err)
 	other, err := d.NewStream()
@@ -164,7 +165,8 @@ func TestStream(t *testing.T) {
 	require.EqualError(t, s.CopyIn(b, 60, in), "accel: 8 bytes at offset 60; the buffer has 64")
 	require.EqualError(t, s.CopyOut(out, b, -1), "accel: 8 bytes at offset -1; the buffer has 64")
 	require.NoError(t, other.Close())
-	require.ErrorIs(t, other.Launch(accel.Grid{Blocks: 1, Threads: 1}, func(*accel.Thread) {}), accel.ErrClosed)
+	require.ErrorIs(t, other.Launch(accel.Grid{Blocks: 1, Threads: 1}, func(*accel.Thread) {}),
+		accel.ErrClosed)
 }
 
 func TestBadInput(t *testing.T) {
@@ -232,13 +234,15 @@ func TestKernelPanics(t *testing.T) {
 	var e *accel.KernelError
 	require.ErrorAs(t, err, &e)
 	require.Contains(t, string(e.Stack), "TestKernelPanics")
-	require.ErrorIs(t, s.Launch(accel.Grid{Blocks: 1, Threads: 1}, func(*accel.Thread) {}), boom, "the stream is in error")
+	require.ErrorIs(t, s.Launch(accel.Grid{Blocks: 1, Threads: 1}, func(*accel.Thread) {}), boom,
+		"the stream is in error")
 	require.ErrorIs(t, s.Err(), boom)
 
 	other, err := d.NewStream()
 	require.NoError(t, err)
 	require.NoError(t, launch(t, other, 4, 64, func(th *accel.Thread) { th.Sync() }), "the device lives")
-	require.ErrorContains(t, launch(t, other, 1, 1, func(*accel.Thread) { panic("a string") }), "panic: a string")
+	require.ErrorContains(t, launch(t, other, 1, 1, func(*accel.Thread) { panic("a string") }),
+		"panic: a string")
 }
 
 // If a kernel panics with an error whose methods panic, the program does not end.

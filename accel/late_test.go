@@ -94,7 +94,8 @@ func postBytes(t *testing.T, kernel string, late *ptx.Late, doorbells nicless.Do
 	for i := range uint64(4) {
 		w := data.Bytes()[wqes+64*i:]
 		for k, v := range []uint64{
-			i<<40 | 8<<32 | uint64(raw.QPN)<<8 | 3, 8 << 32, mr.Addr() + target + 8*i, uint64(mr.RKey()) << 32,
+			i<<40 | 8<<32 | uint64(raw.QPN)<<8 | 3, 8 << 32,
+			mr.Addr() + target + 8*i, uint64(mr.RKey()) << 32,
 			8<<32 | uint64(mr.LKey()), mr.Addr() + 8*i,
 		} {
 			binary.BigEndian.PutUint64(w[8*k:], v)
@@ -103,7 +104,8 @@ func postBytes(t *testing.T, kernel string, late *ptx.Late, doorbells nicless.Do
 		from := at[3] + wqes + 64*i
 		var count [4]byte
 		binary.BigEndian.PutUint32(count[:], uint32(i+1))
-		require.NoError(t, l.stream.LaunchPTX(post, one, at[0]+64*i, from, at[1]+4, binary.LittleEndian.Uint32(count[:])))
+		require.NoError(t, l.stream.LaunchPTX(post, one, at[0]+64*i, from, at[1]+4,
+			binary.LittleEndian.Uint32(count[:])))
 		require.NoError(t, l.stream.LaunchPTX(ring, one, at[2]+256*(i%2), from))
 		require.NoError(t, l.stream.Sync())
 		await.Until(t, "the WRITE has been executed", func() bool { return data.Bytes()[target+8*i] == byte(i+1) })

@@ -53,7 +53,8 @@ func (c contest) try(t *testing.T, text string, seed uint64, patience time.Durat
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.put.Run(ctx, ptx.Launch{
-			Grid: [3]uint32{c.blocks, 1, 1}, Block: [3]uint32{c.threads, 1, 1}, Params: params, Late: ptx.NewLate(seed),
+			Grid: [3]uint32{c.blocks, 1, 1}, Block: [3]uint32{c.threads, 1, 1},
+			Params: params, Late: ptx.NewLate(seed),
 		})
 	}()
 	words := func() any { return accel.Slice[uint64](p.room)[:posterFrom/8] }

@@ -74,7 +74,9 @@ func newCUDAPosterOf(t testing.TB, text string, cfg nicless.QPConfig) *cudaPoste
 	mr, data := memory(1 << 20)
 	p.data = data
 	var at []uint64
-	for _, b := range [][]byte{raw.Send, raw.Record, raw.Register, raw.SendCQ.Ring, p.room.Bytes(), data.Bytes()} {
+	for _, b := range [][]byte{
+		raw.Send, raw.Record, raw.Register, raw.SendCQ.Ring, p.room.Bytes(), data.Bytes(),
+	} {
 		address, err := l.dev.Map(b)
 		require.NoError(t, err)
 		at = append(at, address)
@@ -82,14 +84,15 @@ func newCUDAPosterOf(t testing.TB, text string, cfg nicless.QPConfig) *cudaPoste
 	}
 	half := uint64(data.Len() / 2)
 	for offset, v := range map[int]uint64{
-		posterFrom: data.Address(), posterTo: data.Address() + half, posterFarFrom: mr.Addr(), posterFarTo: mr.Addr() + half,
+		posterFrom: data.Address(), posterTo: data.Address() + half,
+		posterFarFrom: mr.Addr(), posterFarTo: mr.Addr() + half,
 	} {
 		binary.LittleEndian.PutUint64(p.room.Bytes()[offset:], v)
 	}
 	binary.LittleEndian.PutUint32(p.room.Bytes()[posterKey:], mr.LKey())
 	one := ptx.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}
-	require.NoError(t, l.stream.LaunchPTX(prepare, one, p.room, at[0], len(raw.Send)/64, at[1], at[2], raw.QPN,
-		p.room.Address()+posterSize, at[3]))
+	require.NoError(t, l.stream.LaunchPTX(prepare, one, p.room, at[0], len(raw.Send)/64, at[1], at[2],
+		raw.QPN, p.room.Address()+posterSize, at[3]))
 	require.NoError(t, l.stream.Sync())
 	return p
 }

@@ -16,7 +16,9 @@ func (l *lab) rawQP(t *testing.T, sends int) (qp, peer *nicless.QP) {
 	create := func() *nicless.QP {
 		cq, err := l.ctx.CreateCQ(nicless.CQConfig{Entries: 64, PollOnly: true})
 		require.NoError(t, err)
-		qp, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: cq, MaxSendWR: sends, MaxSendSGE: 1, MaxInline: 12, MaxRecvSGE: 1})
+		qp, err := l.pd.CreateQP(nicless.QPConfig{
+			SendCQ: cq, MaxSendWR: sends, MaxSendSGE: 1, MaxInline: 12, MaxRecvSGE: 1,
+		})
 		require.NoError(t, err)
 		return qp
 	}
@@ -127,7 +129,8 @@ func TestRingsAfterPosts(t *testing.T) {
 	for i := range n {
 		require.Equal(t, byte('a'+i), l.far.Bytes()[1024+8*i])
 	}
-	require.Equal(t, "00000008"+"00000008", hex.EncodeToString(raw.Record)[8:]+hex.EncodeToString(far.Record)[:8])
+	counts := hex.EncodeToString(raw.Record)[8:] + hex.EncodeToString(far.Record)[:8]
+	require.Equal(t, "00000008"+"00000008", counts)
 }
 
 func TestRawRefuses(t *testing.T) {

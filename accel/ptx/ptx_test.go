@@ -111,7 +111,9 @@ func TestFaults(t *testing.T) {
 		require.NoError(t, err)
 		var f *ptx.Fault
 		require.ErrorAs(t, k.Run(t.Context(), l), &f)
-		require.Equal(t, ptx.Fault{Kernel: "store", Thread: 37, Line: 11, Column: 2, Kind: c.kind, Why: f.Why}, *f)
+		require.Equal(t, ptx.Fault{
+			Kernel: "store", Thread: 37, Line: 11, Column: 2, Kind: c.kind, Why: f.Why,
+		}, *f)
 		require.ErrorContains(t, f, c.why)
 		require.ErrorContains(t, f, "store, block [0 0 0], thread 37, at PTX line 11:2: ")
 
@@ -211,10 +213,11 @@ func TestImpossibleLaunches(t *testing.T) {
 	k := kernel(t, load(t, &space, ".entry k(.param .u64 a) .maxntid 64, 1, 1 { ret; }"), "k")
 	params := make([]byte, 8)
 	for why, l := range map[string]ptx.Launch{
-		"blocks of":    {Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{65, 1, 1}, Params: params},
-		"[1 0 1]":      {Grid: [3]uint32{1, 0, 1}, Block: [3]uint32{1, 1, 1}, Params: params},
-		"parameters":   {Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: params[:4]},
-		"shared":       {Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: params, Shared: 1 << 40},
+		"blocks of":  {Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{65, 1, 1}, Params: params},
+		"[1 0 1]":    {Grid: [3]uint32{1, 0, 1}, Block: [3]uint32{1, 1, 1}, Params: params},
+		"parameters": {Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: params[:4]},
+		"shared": {Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: params,
+			Shared: 1 << 40},
 		"local memory": {Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: params, Stack: 1 << 40},
 	} {
 		err := k.Run(t.Context(), l)

@@ -16,7 +16,8 @@ import (
 // in this order.
 func instruction(t *testing.T, f *vectors.Form) *syntax.Instruction {
 	t.Helper()
-	text := strings.NewReplacer("$0", "%r0", "$1", "%r1", "$a", "a", "$b", "b", "$c", "c", "$d", "d").Replace(f.Template)
+	names := strings.NewReplacer("$0", "%r0", "$1", "%r1", "$a", "a", "$b", "b", "$c", "c", "$d", "d")
+	text := names.Replace(f.Template)
 	m, err := syntax.Parse(".version 8.6\n.target sm_90\n.entry k() {\n" + text + "\n}")
 	require.NoError(t, err, f.Name)
 	statements := m.Functions[0].Body.Statements
@@ -40,7 +41,8 @@ func near(base string, t Type, a, got, want uint64) bool {
 	switch {
 	case t.Pair:
 		half := t.one()
-		return near(base, half, half.wrap(a), half.wrap(got), half.wrap(want)) && near(base, half, a>>16, got>>16, want>>16)
+		return near(base, half, half.wrap(a), half.wrap(got), half.wrap(want)) &&
+			near(base, half, a>>16, got>>16, want>>16)
 	case t.Width == 16:
 		return got-want+1 <= 2 // neighbours
 	case base == "sin" || base == "cos":

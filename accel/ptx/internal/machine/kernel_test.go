@@ -168,7 +168,9 @@ func TestVectorLoads(t *testing.T) {
 func negative(n uint64) uint64 { return -n }
 
 func TestInSpace(t *testing.T) {
-	spaces := []string{"global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"}
+	spaces := []string{
+		"global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry",
+	}
 	ask := ""
 	for k, s := range spaces {
 		ask += fmt.Sprintf("isspacep.%s %%p, %%a; selp.u64 %%v, %d, 0, %%p; or.b64 %%x, %%x, %%v;\n", s, 1<<k)

@@ -72,22 +72,25 @@ func (w *writer) statement() {
 	g := w.guard()
 	switch w.number(16) {
 	case 0, 1, 2:
-		op := w.one("add.s32", "sub.u32", "mul.lo.s32", "mul.hi.u32", "mul.hi.s32", "min.s32", "max.u32", "and.b32",
-			"or.b32", "xor.b32", "shl.b32", "shr.u32", "shr.s32")
+		op := w.one("add.s32", "sub.u32", "mul.lo.s32", "mul.hi.u32", "mul.hi.s32", "min.s32", "max.u32",
+			"and.b32", "or.b32", "xor.b32", "shl.b32", "shr.u32", "shr.s32")
 		w.line("%s%s %s, %s, %s;", g, op, w.r(), w.x(), w.x())
 	case 3:
-		w.line("%s%s %s, %s, %s, %s;", g, w.one("mad.lo.s32", "mad.hi.u32", "sad.s32", "prmt.b32", "shf.l.wrap.b32",
-			"shf.r.clamp.b32"), w.r(), w.x(), w.x(), w.x())
-		w.line("%s%s %s, %s, %d, %d;", g, w.one("bfe.u32", "bfe.s32"), w.r(), w.x(), w.number(40), w.number(40))
+		w.line("%s%s %s, %s, %s, %s;", g, w.one("mad.lo.s32", "mad.hi.u32", "sad.s32", "prmt.b32",
+			"shf.l.wrap.b32", "shf.r.clamp.b32"), w.r(), w.x(), w.x(), w.x())
+		w.line("%s%s %s, %s, %d, %d;", g, w.one("bfe.u32", "bfe.s32"), w.r(), w.x(),
+			w.number(40), w.number(40))
 	case 4:
-		w.line("%s%s %s, %s, %s;", g, w.one("add.s64", "sub.s64", "mul.lo.u64", "mul.hi.s64", "and.b64", "xor.b64",
-			"min.u64", "max.s64"), w.d(), w.y(), w.y())
+		w.line("%s%s %s, %s, %s;", g, w.one("add.s64", "sub.s64", "mul.lo.u64", "mul.hi.s64", "and.b64",
+			"xor.b64", "min.u64", "max.s64"), w.d(), w.y(), w.y())
 	case 5:
 		w.line("%s%s %s, %s, %s;", g, w.one("mul.wide.u32", "mul.wide.s32"), w.d(), w.x(), w.x())
 	case 6:
-		w.line("%s%s %s, %s;", g, w.one("cvt.u32.u64", "cvt.s32.s64", "cvt.sat.s32.s64", "cvt.u32.u64"), w.r(), w.d())
+		w.line("%s%s %s, %s;", g, w.one("cvt.u32.u64", "cvt.s32.s64", "cvt.sat.s32.s64", "cvt.u32.u64"),
+			w.r(), w.d())
 	case 7:
-		w.line("%s%s %s, %s;", g, w.one("cvt.u64.u32", "cvt.s64.s32", "cvt.s64.s8", "cvt.u64.u16"), w.d(), w.r())
+		w.line("%s%s %s, %s;", g, w.one("cvt.u64.u32", "cvt.s64.s32", "cvt.s64.s8", "cvt.u64.u16"), w.d(),
+			w.r())
 	case 8:
 		w.line("%ssetp.%s.%s %s, %s, %s;", g, w.one("eq", "ne", "lt", "le", "gt", "ge"), w.one("s32", "u32"), w.p(), w.x(), w.x())
 	case 9:
@@ -96,7 +99,8 @@ func (w *writer) statement() {
 	case 10:
 		w.line("%sselp.b32 %s, %s, %s, %s;", g, w.r(), w.x(), w.x(), w.p())
 	case 11:
-		w.line("%s%s %s, %s;", g, w.one("popc.b32", "clz.b32", "brev.b32", "not.b32", "neg.s32", "abs.s32", "mov.b32"), w.r(), w.r())
+		w.line("%s%s %s, %s;", g, w.one("popc.b32", "clz.b32", "brev.b32", "not.b32", "neg.s32", "abs.s32",
+			"mov.b32"), w.r(), w.r())
 	case 12:
 		w.access(g)
 	case 13:
@@ -307,7 +311,9 @@ func TestAgreesWithNaive(t *testing.T) {
 
 		tree, err := syntax.Parse(text)
 		require.NoError(t, err, text)
-		require.NoError(t, naive.Run(&naive.Launch{Module: tree, Kernel: "k", Threads: threads, Params: params, Memory: other, Base: to}), text)
+		require.NoError(t, naive.Run(&naive.Launch{
+			Module: tree, Kernel: "k", Threads: threads, Params: params, Memory: other, Base: to,
+		}), text)
 
 		p := program(t, text, mem)
 		k, err := p.Kernel("k")

@@ -28,7 +28,8 @@ func TestResident(t *testing.T) {
 		require.Equal(t, blocks, k.Resident(threads, 0), "%d threads", threads)
 	}
 	for shared, blocks := range map[uint64]int{
-		0: 32, 1: 32, 7 << 10: 25, 112 << 10: 2, 113 << 10: 1, 226 << 10: 1, 226<<10 + 1: 0, math.MaxUint64: 0,
+		0: 32, 1: 32, 7 << 10: 25, 112 << 10: 2, 113 << 10: 1,
+		226 << 10: 1, 226<<10 + 1: 0, math.MaxUint64: 0,
 	} {
 		require.Equal(t, blocks, k.Resident(32, shared), "%d bytes", shared)
 	}

@@ -62,13 +62,15 @@ func form(f *vectors.Form) (*syntax.Opcode, bool) {
 		return nil, false
 	}
 	for _, s := range append([]vectors.Source{{Type: f.Results[0]}}, f.Sources...) {
-		if !strings.ContainsRune("bsu", rune(s.Type[0])) || strings.Contains(s.Type, "x") || s.Type[:2] == "bf" {
+		if !strings.ContainsRune("bsu", rune(s.Type[0])) || strings.Contains(s.Type, "x") ||
+			s.Type[:2] == "bf" {
 			return nil, false
 		}
 	}
 	last := op.Mods[len(op.Mods)-1]
 	prmt := op.Base == "prmt" && len(op.Mods) > 1
-	if prmt || slices.ContainsFunc(op.Mods, func(m string) bool { return unknown[m] }) || strings.Contains(last, "x") {
+	if prmt || slices.ContainsFunc(op.Mods, func(m string) bool { return unknown[m] }) ||
+		strings.Contains(last, "x") {
 		return nil, false
 	}
 	sat := op.Base != "cvt" && slices.Contains(op.Mods, "sat")

@@ -123,7 +123,8 @@ func TestStoreBuffering(t *testing.T) {
 		blocks  []int
 		scope   Scope
 		allowed bool
-	}{{apart, Weak, true}, {apart, Block, true}, {apart, GPU, false}, {apart, System, false}, {same, Block, false}} {
+	}{{apart, Weak, true}, {apart, Block, true}, {apart, GPU, false}, {apart, System, false},
+		{same, Block, false}} {
 		seen := outcomes(c.blocks[:2], []thread{
 			{st(x, 1), fence(c.scope), ld("a", y, System)}, {st(y, 1), fence(c.scope), ld("b", x, System)},
 		}, "a", "b")
@@ -161,7 +162,9 @@ func TestIRIW(t *testing.T) {
 		read := func(p, q string, first, second uint64) thread {
 			return thread{ld(p, first, System), fence(c.scope), ld(q, second, System)}
 		}
-		seen := outcomes(c.blocks, []thread{{st(x, 1)}, {st(y, 1)}, read("a", "b", x, y), read("c", "d", y, x)}, "a", "b", "c", "d")
+		seen := outcomes(c.blocks, []thread{
+			{st(x, 1)}, {st(y, 1)}, read("a", "b", x, y), read("c", "d", y, x),
+		}, "a", "b", "c", "d")
 		require.Equal(t, c.allowed, seen["1010"] > 0, "%v: %v", c.scope, seen)
 	}
 }

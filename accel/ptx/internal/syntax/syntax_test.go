@@ -103,7 +103,8 @@ $L__info_string0:
 	require.Equal(t, 16, v[2].Align)
 	require.True(t, v[3].Managed)
 	require.Equal(t, Constant{Single, 0x3f800000}, v[3].Initial.Value)
-	require.Equal(t, []any{"more", 4, "f32", []int64{3}}, []any{v[5].Name, v[5].Vector, v[5].Type, v[5].Sizes})
+	require.Equal(t, []any{"more", 4, "f32", []int64{3}},
+		[]any{v[5].Name, v[5].Vector, v[5].Type, v[5].Sizes})
 }
 
 func values(i *Initial) (all []uint64) {
@@ -128,11 +129,13 @@ $L__BB0_2:
 	cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 64, [%r2];
 out: ret;`)
 	branch := s[0].(*Instruction)
-	require.Equal(t, []any{"%p1", true, "bra", Source{1, 30}}, []any{branch.Guard, branch.Negated, branch.Op.Base, branch.Source})
+	require.Equal(t, []any{"%p1", true, "bra", Source{1, 30}},
+		[]any{branch.Guard, branch.Negated, branch.Op.Base, branch.Source})
 	require.Equal(t, Position{7, 2}, branch.At)
 	load := s[1].(*Instruction)
 	require.Equal(t, []string{"global", "L1::no_allocate", "L2::128B", "v2", "b64"}, load.Op.Mods)
-	require.Equal(t, []Kind{Name, Discard}, []Kind{load.Operands[0].List[0].Kind, load.Operands[0].List[1].Kind})
+	require.Equal(t, []Kind{Name, Discard},
+		[]Kind{load.Operands[0].List[0].Kind, load.Operands[0].List[1].Kind})
 	require.Equal(t, []any{Address, "%rd2", int64(-16)},
 		[]any{load.Operands[1].Kind, load.Operands[1].Name, int64(load.Operands[1].Value.Bits)})
 	require.Equal(t, "$L__BB0_2", s[2].(*Label).Name)
@@ -143,7 +146,8 @@ out: ret;`)
 	require.Equal(t, Pair, set.Operands[0].Kind)
 	require.Equal(t, []any{"%p3", true}, []any{set.Operands[3].Name, set.Operands[3].Negated})
 	call := s[5].(*Block).Statements[2].(*Instruction)
-	require.Equal(t, []Kind{Group, Name, Group}, []Kind{call.Operands[0].Kind, call.Operands[1].Kind, call.Operands[2].Kind})
+	require.Equal(t, []Kind{Group, Name, Group},
+		[]Kind{call.Operands[0].Kind, call.Operands[1].Kind, call.Operands[2].Kind})
 	require.Equal(t, uint64(7), call.Operands[2].List[1].Value.Bits)
 	require.Equal(t, []string{"$L__BB0_2", "out"}, s[6].(*Table).Names)
 	proto := s[7].(*Prototype)

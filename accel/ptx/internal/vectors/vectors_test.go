@@ -118,7 +118,10 @@ func TestWrongFiles(t *testing.T) {
 	var whole bytes.Buffer
 	_, err = whole.ReadFrom(z)
 	require.NoError(t, err)
-	for _, b := range [][]byte{{}, []byte("PTXVEC2\n"), whole.Bytes()[:12], whole.Bytes()[:whole.Len()/2], whole.Bytes()[:whole.Len()-1], append(bytes.Clone(whole.Bytes()), 0)} {
+	for _, b := range [][]byte{
+		{}, []byte("PTXVEC2\n"), whole.Bytes()[:12], whole.Bytes()[:whole.Len()/2],
+		whole.Bytes()[:whole.Len()-1], append(bytes.Clone(whole.Bytes()), 0),
+	} {
 		path := filepath.Join(t.TempDir(), "vectors.gz")
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)

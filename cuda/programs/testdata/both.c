@@ -2,9 +2,9 @@
  * Calls CUDA's runtime, and the driver beside it without cuInit, as libraries do that leave the beginning to
  * their program (DOCA GPUNetIO). Prints ok, or what was wrong.
  */
+#include "check.h"
+
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { INVALID_VALUE = 1, INVALID_SYMBOL = 13, INVALID_DEVICE = 101 };
 enum { NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, INTEGRATED = 18 };
@@ -39,15 +39,6 @@ static int (*f(const char *name))() {
 	}
 	return p;
 }
-
-#define WANT(error, call) \
-	do { \
-		int error_ = (call); \
-		if (error_ != (error)) { \
-			printf("line %d: %s is %d, and not %d\n", __LINE__, #call, error_, error); \
-			exit(1); \
-		} \
-	} while (0)
 
 /* Functions of the driver by name, as NCCL looks them up. */
 static void entry_points(void) {

@@ -3,13 +3,13 @@
  * well, or one thing that goes wrong, after which nothing works any more. Prints ok, or what was wrong.
  */
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cuda_runtime.h>
+
+#include "check.h"
 
 extern "C" {
 typedef struct stub_event *cudaEvent_t;
@@ -44,23 +44,6 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *f, int block, size_t shared);
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
 }
-
-#define WANT(error, call) \
-	do { \
-		cudaError_t e_ = (call); \
-		if (e_ != (error)) { \
-			printf("line %d: %s: %d, and not %d\n", __LINE__, #call, e_, error); \
-			exit(1); \
-		} \
-	} while (0)
-#define OK(call) WANT(0, call)
-#define CHECK(what) \
-	do { \
-		if (!(what)) { \
-			printf("line %d: not so: %s\n", __LINE__, #what); \
-			exit(1); \
-		} \
-	} while (0)
 
 __device__ unsigned counter = 5;
 __device__ volatile unsigned hand;

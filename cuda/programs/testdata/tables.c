@@ -3,33 +3,15 @@
  * arguments. Prints ok, or what was wrong.
  */
 #include "digest.h"
+#include "check.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#define CHECK(what) \
-	do { \
-		if (!(what)) { \
-			printf("line %d: not so: %s\n", __LINE__, #what); \
-			exit(1); \
-		} \
-	} while (0)
-#define WANT(error, call) \
-	do { \
-		int error_ = (call); \
-		if (error_ != (error)) { \
-			printf("line %d: %s returned %d, and not %d\n", __LINE__, #call, error_, error); \
-			exit(1); \
-		} \
-	} while (0)
-#define OK(call) WANT(0, call)
 
 enum { INVALID = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
 enum { NOT_FOUND = 500, NOT_SUPPORTED = 801 };

@@ -1,5 +1,7 @@
 package include
 
+import "strings"
+
 // An outcome is one that would break the protocol.
 type outcome struct {
 	name        string
@@ -11,10 +13,15 @@ type outcome struct {
 	right [][]access
 }
 
-// outcomes returns everything that must not happen, with these instructions.
+// outcomes returns everything that must not happen, with these instructions: those of a function of base.h,
+// by its name, or those of one call of it, by the function, "@" and where the call is.
 func outcomes(p map[string][]instr) []outcome {
 	do := func(name, word string, value, want int) (all []access) {
-		for _, i := range p[name] {
+		code, alone := p[name]
+		if function, _, call := strings.Cut(name, "@"); call && !alone {
+			code = p[function]
+		}
+		for _, i := range code {
 			a := access{instr: i, word: word, value: value, want: want}
 			if i.fence {
 				a.word = ""
@@ -43,32 +50,37 @@ func outcomes(p map[string][]instr) []outcome {
 		return join(append([][]access{{{instr: instr{load: true, acquire: true, scope: sysScope}, word: from, want: want}}}, rest...)...)
 	}
 	completes := []access{{instr: instr{store: true, release: true, scope: sysScope}, word: "cqe", value: 1}}
-	commit := set("ordered_store64", "stamp", 1)
+	commit := set("ordered_store64@commit", "stamp", 1)
 	fence := set("system_fence", "", 0)
 	// From the sight of a stamp to the doorbell.
 	doorbell := join(set("poster_store64", "rung", 1), fence,
 		set("fenced_store32", "record", 1), set("fenced_store64", "register", 1))
-	rings := join(do("ordered_swap64", "ringing", 1, 0), get("poster_observe64", "stamp", 1), doorbell)
+	rings := join(do("ordered_swap64", "ringing", 1, 0), get("poster_observe64@ring", "stamp", 1), doorbell)
 	ringsNext := join(do("ordered_swap64", "ringing", 1, 0), fence, set("fenced_store32", "record", 2))
 	// nicless_cq_advance.
 	advance := join(get("observe64", "cqe", 1), do("poster_publish_swap64", "freed", 1, 0))
-	freed := get("poster_observe64", "freed", 1)
+	freed := get("poster_observe64@reserve", "freed", 1)
 
 	return []outcome{
 		{name: "a WQE is executed before all of it is written", lanes: 2, good: map[string]int{"wqe": 1},
 			threads: [][]access{join(plain("wqe", 1), commit), rings, device("record", 1, look("wqe", 0))}},
 		{name: "a queue that the register starts executes a WQE before all of it is written", lanes: 2, good: map[string]int{"wqe": 1},
 			threads: [][]access{join(plain("wqe", 1), commit), rings, device("register", 1, look("wqe", 0))}},
+		{name: "the register shows a WQE before all of it is written", lanes: 2, good: map[string]int{"wqe": 1},
+			threads: [][]access{
+				join(plain("wqe", 1), commit),
+				join(do("ordered_swap64", "ringing", 1, 0), get("poster_observe64@ring", "stamp", 1), look("wqe", 0)),
+			}},
 		{name: "a lane alone rings before all of its WQE is written", lanes: 1, good: map[string]int{"wqe": 1},
 			threads: [][]access{join(plain("wqe", 1), commit, rings), device("record", 1, look("wqe", 0))}},
 		{name: "a doorbell is lost", lanes: 2, first: map[string]int{"ringing": 1}, good: map[string]int{"stamp": 1},
 			threads: [][]access{
 				join(commit, refused("ordered_swap64", "ringing", 1)),
-				join(set("ordered_store64", "ringing", 0), get("ordered_load64", "stamp", 0)),
+				join(set("ordered_store64@ring", "ringing", 0), get("ordered_load64", "stamp", 0)),
 			}},
 		{name: "the record goes back", lanes: 2, first: map[string]int{"ringing": 1}, last: map[string]int{"record": 1},
-			threads: [][]access{join(doorbell, set("ordered_store64", "ringing", 0)), ringsNext},
-			right:   [][]access{join(doorbell, set("ordered_store64", "ringing", 0)), ringsNext}},
+			threads: [][]access{join(doorbell, set("ordered_store64@ring", "ringing", 0)), ringsNext},
+			right:   [][]access{join(doorbell, set("ordered_store64@ring", "ringing", 0)), ringsNext}},
 		{name: "two posters ring at once", lanes: 2,
 			threads: [][]access{do("ordered_swap64", "ringing", 1, 0), do("ordered_swap64", "ringing", 1, 0)},
 			right:   [][]access{do("ordered_swap64", "ringing", 1, 0), refused("ordered_swap64", "ringing", 1)}},
@@ -78,12 +90,12 @@ func outcomes(p map[string][]instr) []outcome {
 		{name: "the next to ring takes the wrong half of the register", lanes: 2, first: map[string]int{"ringing": 1},
 			good: map[string]int{"half": 1},
 			threads: [][]access{
-				join(doorbell, plain("half", 1), set("ordered_store64", "ringing", 0)),
+				join(doorbell, plain("half", 1), set("ordered_store64@ring", "ringing", 0)),
 				join(do("ordered_swap64", "ringing", 1, 0), look("half", 0)),
 			}},
 		{name: "a poller does not find a completion below rung", lanes: 3, good: map[string]int{"rung": 1},
 			threads: [][]access{
-				commit, rings, device("record", 1, completes), join(get("observe64", "cqe", 1), get("poster_observe64", "rung", 0)),
+				commit, rings, device("record", 1, completes), join(get("observe64", "cqe", 1), get("poster_load64", "rung", 0)),
 			}},
 		{name: "a poller finds the note of a lap before", lanes: 3, good: map[string]int{"note": 1},
 			threads: [][]access{
@@ -95,7 +107,7 @@ func outcomes(p map[string][]instr) []outcome {
 		{name: "a slot is written again while the device reads it: by a copy of freed", lanes: 3, good: map[string]int{"wqe": 0},
 			threads: [][]access{
 				join(look("wqe", 1), completes), advance, join(freed, set("poster_publish64", "seen", 1)),
-				join(get("poster_observe64", "seen", 1), plain("wqe", 1)),
+				join(get("poster_observe64@reserve seen", "seen", 1), plain("wqe", 1)),
 			}},
 		{name: "a note is written again while the poller reads it", lanes: 2, good: map[string]int{"note": 0},
 			threads: [][]access{
@@ -107,12 +119,15 @@ func outcomes(p map[string][]instr) []outcome {
 				join(look("wqe", 1), doorbell), device("record", 1, completes), advance, join(freed, plain("wqe", 1)),
 			}},
 		{name: "a lane that waits does not see what was read", lanes: 2, good: map[string]int{"payload": 1},
-			threads: [][]access{join(plain("payload", 1), completes), advance, join(freed, look("payload", 0))}},
+			threads: [][]access{join(plain("payload", 1), completes), advance,
+				join(get("poster_observe64@quiet", "freed", 1), look("payload", 0))}},
+		{name: "a poller takes an old CQE for one of 65,536 blocks later", lanes: 2, good: map[string]int{"cqe": 1},
+			threads: [][]access{completes, advance, join(get("poster_observe64@look", "freed", 1), get("observe64", "cqe", 0))}},
 		{name: "freed is beyond reserved", lanes: 5, good: map[string]int{"reserved": 1},
 			threads: [][]access{
 				join(do("poster_swap64", "reserved", 1, 0), commit), rings, device("record", 1, completes), advance,
 				join(freed, set("poster_publish64", "seen", 1)),
-				join(get("poster_observe64", "seen", 1), get("poster_load64", "reserved", 0)),
+				join(get("poster_observe64@reserve seen", "seen", 1), get("poster_load64", "reserved", 0)),
 			}},
 		{name: "the poller alone frees what the device still reads", lanes: 2, good: map[string]int{"wqe": 0},
 			threads: [][]access{
@@ -128,7 +143,7 @@ func outcomes(p map[string][]instr) []outcome {
 		{name: "a poller does not find a receive below posted", lanes: 2, good: map[string]int{"posted": 1},
 			threads: [][]access{
 				join(set("poster_store64", "posted", 1), set("publish32", "record", 1)), device("record", 1, completes),
-				join(get("observe64", "cqe", 1), get("poster_observe64", "posted", 0)),
+				join(get("observe64", "cqe", 1), get("poster_observe64@posted", "posted", 0)),
 			}},
 	}
 }

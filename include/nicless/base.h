@@ -71,7 +71,8 @@ NICLESS_HD uint64_t nicless_be64(uint64_t v) {
  * PTX has no total order of single accesses, only one of fence.sc instructions. So an
  * ordered load or swap comes after such a fence, and an ordered store is a release. Two
  * parties that each store one word and then load the other's have a fence between the
- * two, and at least one of them sees the other's store.
+ * two, and at least one of them sees the other's store. An ordered load says only whether
+ * there is something to do: on a GPU it acquires nothing.
  */
 #if defined(NICLESS_ON_DEVICE)
 
@@ -142,7 +143,7 @@ NICLESS_HD int nicless_poster_publish_swap64(uint64_t *p, uint64_t old, uint64_t
 NICLESS_HD void nicless_ordered_store64(uint64_t *p, uint64_t v) { nicless_poster_publish64(p, v); }
 NICLESS_HD uint64_t nicless_ordered_load64(const uint64_t *p) {
 	uint64_t v;
-	asm volatile("fence.sc." NICLESS_POSTER_SCOPE ";\n\tld.acquire." NICLESS_POSTER_SCOPE ".b64 %0, [%1];"
+	asm volatile("fence.sc." NICLESS_POSTER_SCOPE ";\n\tld.relaxed." NICLESS_POSTER_SCOPE ".b64 %0, [%1];"
 	             : "=l"(v) : "l"(p) : "memory");
 	return v;
 }

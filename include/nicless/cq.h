@@ -189,7 +189,8 @@ NICLESS_HD int nicless_cq_look(const struct nicless_cq *q, struct nicless_sq *sq
 	uint64_t count = nicless_extend(freed, (uint16_t)(tail >> 16));
 	if ((tail >> 32 & 0xffffff) != sq->qpn)
 		return 0; /* no completion yet, or a completion of another queue pair */
-	if (kind == NICLESS_CQE_REQ && count < nicless_poster_observe64(&sq->rung)) {
+	/* The CQE, which was acquired, comes after the record, and so after the note and a rung beyond it. */
+	if (kind == NICLESS_CQE_REQ && count < nicless_poster_load64(&sq->rung)) {
 		uint64_t blocks = nicless_poster_load64(&sq->note[count & (sq->size - 1)].blocks);
 		if (blocks)
 			nicless_poster_publish_swap64(&sq->freed, freed, count + blocks);

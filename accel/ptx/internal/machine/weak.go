@@ -81,7 +81,7 @@ func (w *warp) preempt(a *code.Access) {
 	if w.lanes == nil || a.Order == code.Weak {
 		return
 	}
-	if n := w.block.grid.launch.Order.Preempt(); n > 0 {
+	if n := w.block.grid.launch.Order.Preempt(a.Order == code.Release); n > 0 {
 		w.debt, w.pause = quantum, max(w.pause, n-1)
 	}
 }

@@ -1,7 +1,5 @@
 package order
 
-import "encoding/binary"
-
 // Load returns the value at an address as a lane sees it. The address is a multiple of the size, which is
 // 1, 2, 4 or 8, so that no value is seen in parts. A load with acquire order lets the lane see no lines
 // that are older.
@@ -13,7 +11,7 @@ func (l *Lane) Load(address uint64, size int, s Scope, acquire bool) uint64 {
 	m.tick()
 	var n *line
 	if s <= Block {
-		n = b.line(address/lineBytes, l.sees.newest())
+		n = l.line(address / lineBytes)
 	}
 	var v uint64
 	var view *clock
@@ -50,24 +48,6 @@ func (b *buffer) over(v, address uint64, size int) uint64 {
 		}
 	}
 	return v
-}
-
-// line returns a line that the block has loaded, or loads it, or returns nil: as chance has it.
-func (b *Shared) line(number, since uint64) *line {
-	m := b.memory
-	n := b.lines[number]
-	if n != nil && n.stamp >= since && m.rng.IntN(4) != 0 {
-		return n
-	}
-	if m.rng.IntN(4) == 0 {
-		return nil
-	}
-	n = &line{stamp: m.stamp}
-	for at := uint64(0); at < lineBytes; at += 8 {
-		binary.LittleEndian.PutUint64(n.bytes[at:], m.load(number*lineBytes+at, 8))
-	}
-	b.lines[number] = n
-	return n
 }
 
 // Store stores a value.
@@ -136,6 +116,9 @@ func (l *Lane) release(s Scope) {
 	if s >= GPU {
 		l.fenced = l.sees.with(l.block.writer, m.stamp)
 	}
+	if s == System {
+		m.device = m.device.join(l.fenced)
+	}
 }
 
 // Fence is a release of what the lane sees, and an acquire of what it has read. Sequentially consistent
@@ -181,9 +164,7 @@ func (l *Lane) Atomic(address uint64, size int, s Scope, acquire, release bool, 
 	v := do()
 	m.wrote(address/8, l.block, old.join(l.fenced))
 	l.fenced = fenced
-	for at := address / lineBytes; at <= (address+uint64(size)-1)/lineBytes; at++ {
-		delete(l.block.lines, at)
-	}
+	l.block.update(store{address: address, value: m.load(address, size), size: size})
 	l.observe(max(s, GPU), acquire && s >= GPU, old)
 	if acquire {
 		l.sees = l.block.sees

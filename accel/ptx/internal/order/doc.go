@@ -19,15 +19,15 @@
 // clock
 // that its writer had released, an acquire joins it, and a fence those of all that was read before it;
 // sequentially consistent fences also have an order of their own. A release moves stores as a fence does, and
-// acquires nothing. Loads are executed in their order: a load may see an old value, but none of the future.
-// An atomic
-// operation is executed in memory, after older stores to the same bytes.
+// acquires nothing. The device knows all that was released to the system, and what it stores says so. Loads
+// are executed in their order: a load may see an old value, but none of the future. An atomic operation is
+// executed in memory, after older stores to the same bytes.
 //
 // # Randomness
 //
 // A seed decides everything: how long stores stay in the buffers of each level, too. So one seed has a GPU
 // that hides stores from other blocks for a long time, and another one that hides them from the system
-// only.
+// only; and with half of them a warp often lingers between a release and what comes next.
 //
 // Source: PTX ISA 9.0, section 8 (memory consistency model).
 package order

@@ -38,10 +38,13 @@ type Memory struct {
 	late          map[Pair]Addresses
 	words         map[uint64]*past
 	known         []uint64 // the keys of words
+	dropped       uint64   // what was stored before this operation may not be in words
 	blocks        int      // how many there were
 	sequential    *clock   // what sequentially consistent fences have released
 	sinceFlush    *clock   // what everybody knows
+	device        *clock   // what has been released to the system: the device may know it
 	turns, pauses int
+	lingers       bool   // a warp often pauses for long after a release, before it does what comes next
 	slow          uint64 // of the store instructions, one in four is slower still: those with this remainder
 }
 
@@ -58,6 +61,7 @@ func New(raw Raw, seed uint64) *Memory {
 	m.slow = m.rng.Uint64N(4)
 	m.turns = []int{16, 128, 1024}[m.rng.IntN(3)]
 	m.pauses = []int{0, 16, 128}[m.rng.IntN(3)]
+	m.lingers = m.rng.IntN(2) == 0
 	return m
 }
 
@@ -94,14 +98,6 @@ type Shared struct {
 	pending *clock            // what they would, if they had a fence after what they have read
 	seen    map[uint64]uint64 // words: older versions than this operation's are not seen
 }
-
-// A line is memory as a block has loaded it.
-type line struct {
-	bytes [lineBytes]byte
-	stamp uint64
-}
-
-const lineBytes = 128
 
 // NewBlock returns a block.
 func (m *Memory) NewBlock() *Shared {
@@ -232,26 +228,22 @@ func (m *Memory) Turn(most int) (instructions, pause int) {
 	return 1 + m.rng.IntN(min(m.turns, most)), pause
 }
 
-// Preempt returns for how many turns a warp pauses after an access that others wait for: what matters happens
-// there. Most of the time it is 0.
-func (m *Memory) Preempt() int {
+// Preempt returns for how many turns a warp pauses after a store or a fence, a release or not: what matters
+// happens there. Most of the time it is 0.
+func (m *Memory) Preempt(release bool) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if release && m.lingers && m.rng.IntN(2) == 0 {
+		return 1 + m.rng.IntN(mostTurns)
+	}
 	if m.rng.IntN(4) != 0 {
 		return 0
 	}
 	return 1 + m.rng.IntN(1+m.pauses)
 }
 
-// update writes a store of the block's own into the line that it has loaded.
-func (b *Shared) update(s store) {
-	for k := range uint64(s.size) {
-		at := s.address + k
-		if l := b.lines[at/lineBytes]; l != nil {
-			l.bytes[at%lineBytes] = byte(s.value >> (8 * k))
-		}
-	}
-}
+// mostTurns is for how many turns a warp lingers at most: some hundred instructions of each other one.
+const mostTurns = 512
 
 // Flush moves all stores to memory, in any order, as the end of a grid does. Those who come later see nothing
 // older.
@@ -262,7 +254,6 @@ func (m *Memory) Flush() {
 		b := m.dirty[m.rng.IntN(len(m.dirty))]
 		b.advance(m.rng.IntN(len(b.stores)))
 	}
-	clear(m.words)
-	m.known = m.known[:0]
+	m.drop()
 	m.sinceFlush = always(m.stamp)
 }

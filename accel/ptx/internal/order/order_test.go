@@ -116,6 +116,48 @@ func TestMessagePassing(t *testing.T) {
 	}
 }
 
+// To acquire one thing says nothing about another, even if it was stored later.
+func TestAcquireOfAnother(t *testing.T) {
+	const other = 0x3000
+	seen := map[uint64]int{}
+	for seed := range uint64(500) {
+		m := New(flat{}, seed)
+		a, b, c := m.NewBlock().NewLane(), m.NewBlock().NewLane(), m.NewBlock().NewLane()
+		a.Load(x, 8, Weak, false)
+		b.Store(x, 8, 1, 1)
+		b.Release(y, 8, 1, GPU, 2)
+		c.Release(other, 8, 1, GPU, 3)
+		for a.Load(other, 8, GPU, true) == 0 {
+		}
+		for a.Load(y, 8, GPU, false) == 0 {
+		}
+		seen[a.Load(x, 8, Weak, false)]++
+	}
+	require.Positive(t, seen[0], "%v", seen)
+	require.Positive(t, seen[1], "%v", seen)
+}
+
+// An atomic operation is no acquire, for what is beside its word in a line neither.
+func TestAtomicBeside(t *testing.T) {
+	for _, acquire := range []bool{false, true} {
+		take := func(l *Lane, r map[string]uint64) {
+			r["f"] = l.Atomic(x, 8, GPU, acquire, false, func() uint64 {
+				raw := l.block.memory.raw
+				old := raw.Load(x, 8)
+				raw.Store(x, 8, old+1)
+				return old
+			})
+			r["own"] = l.Load(x, 8, Weak, false)
+		}
+		seen := outcomes(apart[:2], []thread{
+			{st(x+8, 1), rel(x, 1, GPU)}, {ld("o", x+8, Weak), take, ld("d", x+8, Weak)},
+		}, "f", "own", "d")
+		require.Equal(t, !acquire, seen["120"] > 0, "%v", seen)
+		require.Positive(t, seen["121"], "%v", seen)
+		require.Zero(t, seen["110"]+seen["111"], "%v", seen)
+	}
+}
+
 // Store buffering: both lanes see the old value of the other one's word, unless fences of a scope that has
 // both are between.
 func TestStoreBuffering(t *testing.T) {
@@ -208,6 +250,35 @@ func TestSystem(t *testing.T) {
 			require.EqualValues(t, 1, memory.Load(x, 8))
 		}
 		require.Equal(t, c.allowed, wrong > 0, "%v: %d", c.scope, wrong)
+	}
+}
+
+// Causality goes through the device, too: who acquires what it has stored sees what it had acquired.
+func TestTransitiveByDevice(t *testing.T) {
+	const flag, done = 0x3000, 0x4000
+	for _, c := range []struct {
+		scope   Scope
+		allowed bool
+	}{{GPU, true}, {System, false}} {
+		stale := 0
+		for seed := range uint64(2000) {
+			memory := flat{}
+			m := New(memory, seed)
+			a, b := m.NewBlock().NewLane(), m.NewBlock().NewLane()
+			b.Load(x, 8, GPU, false)
+			a.Store(x, 8, 1, 7)
+			a.Release(flag, 8, 1, c.scope, 9)
+			for memory.Load(flag, 8) == 0 {
+				a.Load(0x5000, 8, System, false)
+			}
+			memory.Store(done, 8, 1) // the device has acquired flag
+			for b.Load(done, 8, System, true) == 0 {
+			}
+			if b.Load(x, 8, GPU, false) == 0 {
+				stale++
+			}
+		}
+		require.Equal(t, c.allowed, stale > 0, "%v: %d", c.scope, stale)
 	}
 }
 

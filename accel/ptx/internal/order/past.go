@@ -36,18 +36,24 @@ func (m *Memory) look(number uint64) *past {
 	switch {
 	case p == nil:
 		if len(m.words) == maxWords {
-			clear(m.words)
-			m.known = m.known[:0]
+			m.drop()
 		}
-		view := m.sinceFlush.with(device, m.stamp)
+		view := m.sinceFlush.join(m.device).with(device, m.stamp)
 		p = &past{version: version{value: v, begin: m.stamp, writer: device, view: view}}
 		m.words[number] = p
 		m.known = append(m.known, number)
 	case p.value != v:
-		p.next(version{v, m.stamp, m.stamp, device, (*clock)(nil).with(device, m.stamp)})
+		p.next(version{v, m.stamp, m.stamp, device, m.device.with(device, m.stamp)})
 	}
 	p.end = m.stamp
 	return p
+}
+
+// drop drops all words.
+func (m *Memory) drop() {
+	clear(m.words)
+	m.known = m.known[:0]
+	m.dropped = m.stamp
 }
 
 // next begins a version.
@@ -57,6 +63,30 @@ func (p *past) next(v version) {
 	}
 	p.old = append(p.old, p.version)
 	p.version = v
+}
+
+// newer reports whether a version that has begun after an operation is known by a clock, or a block that has
+// read one: then nothing older may be seen. Of versions that are not remembered it is assumed.
+func (p *past) newer(since uint64, sees *clock) bool {
+	if p.floor > since {
+		return true
+	}
+	for _, r := range p.readers {
+		if r.begin > since && sees.knows(r.block) >= r.when {
+			return true
+		}
+	}
+	v := p.version
+	for k := len(p.old) - 1; v.begin > since; k-- {
+		if k < 0 {
+			return true
+		}
+		if sees.knows(v.writer) >= p.old[k].end { // a device's store may have been before it was noted
+			return true
+		}
+		v = p.old[k]
+	}
+	return false
 }
 
 // wrote notes that a block has stored a word, after a look.

@@ -10,7 +10,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +60,11 @@ func (c contest) try(t *testing.T, text string, seed uint64, patience time.Durat
 			Params: params, Late: ptx.NewLate(seed),
 		})
 	}()
-	words := func() any { return accel.Slice[uint64](p.room)[:posterFrom/8] }
+	words := func() any { // but looking, which lanes that wait take in turns
+		all := slices.Clone(accel.Slice[uint64](p.room)[:posterFrom/8])
+		all[posterLooking/8] = 0
+		return all
+	}
 	if !await.Moves(patience, func() bool { return len(ended) > 0 }, words) {
 		cancel()
 		<-ended
@@ -107,21 +114,47 @@ type ordering struct {
 	in      contest // the one that shows it
 }
 
-// orderings are those whose absence spoils data or loses a doorbell. The others of poster.ptx have not been
-// seen to be missed: see docs/CUDA.md.
+// orderings are those whose absence spoils data or loses a doorbell.
 var orderings = []ordering{
-	{323, "fence.acq_rel.sys;", "", crowd},
-	{377, "ld.acquire.sys.b64 %rd128, [%rd129];", "", crowd},
-	{436, "atom.release.gpu.cas.b64 %rd151, [%rd9], %rd126, %rd154;", "", crowd},
-	{635, "st.release.gpu.b64 [%rd232], %rd233;", "", few},
-	{642, "fence.sc.gpu;", "", crowd},
-	{660, "ld.acquire.gpu.b64 %rd335, [%rd244];", "", few},
-	{698, "fence.acq_rel.sys;", "", crowd},
-	{698, "fence.acq_rel.sys;", "\tfence.acq_rel.gpu;", crowd},
-	{737, "fence.sc.gpu;", "", crowd},
-	{745, "ld.acquire.gpu.b64 %rd287, [%rd9];", "", crowd},
-	{760, "ld.acquire.sys.b64 %rd291, [%rd292];", "", crowd},
-	{820, "atom.release.gpu.cas.b64 %rd312, [%rd9], %rd289, %rd315;", "", crowd},
+	{285, "ld.acquire.sys.b64 %rd78, [%rd79];", "", crowd},
+	{345, "atom.release.gpu.cas.b64 %rd101, [%rd9], %rd76, %rd104;", "", crowd},
+	{554, "st.release.gpu.b64 [%rd184], %rd185;", "", few},
+	{561, "fence.sc.gpu;", "", crowd},
+	{579, "ld.acquire.gpu.b64 %rd291, [%rd196];", "", few},
+	{617, "fence.acq_rel.sys;", "", crowd},
+	{617, "fence.acq_rel.sys;", "\tfence.acq_rel.gpu;", crowd},
+	{656, "fence.sc.gpu;", "", crowd},
+	{664, "ld.acquire.gpu.b64 %rd239, [%rd9];", "", crowd},
+	{688, "ld.acquire.sys.b64 %rd247, [%rd248];", "", crowd},
+	{748, "atom.release.gpu.cas.b64 %rd268, [%rd9], %rd245, %rd271;", "", crowd},
+}
+
+// unseen are the others, which the model needs (TestOrderingOfEachCall of package include) and no run has
+// missed. docs/CUDA.md says why.
+var unseen = map[int]string{
+	234: "ld.acquire.gpu.b64 %rd56, [%rd7];",                         // seen, to reserve
+	246: "ld.acquire.gpu.b64 %rd62, [%rd9];",                         // freed, to reserve
+	254: "st.release.gpu.b64 [%rd7], %rd62;",                         // seen
+	280: "ld.acquire.gpu.b64 %rd76, [%rd9];",                         // freed, before a look
+	562: "atom.acquire.gpu.cas.b64 %rd191, [%rd14], %rd193, %rd194;", // ringing
+	647: "st.release.gpu.b64 [%rd14], %rd231;",                       // ringing
+	683: "ld.acquire.gpu.b64 %rd245, [%rd9];",                        // freed, before a look
+}
+
+// Each instruction of poster.ptx that orders others is in one of the two lists.
+func TestCUDAPosterOrderings(t *testing.T) {
+	listed := maps.Clone(unseen)
+	for _, o := range orderings {
+		listed[o.line] = o.text
+	}
+	orders := regexp.MustCompile(`^(fence|ld\.acquire|st\.release|atom\.(acquire|release|acq_rel))\.`)
+	found := map[int]string{}
+	for k, line := range strings.Split(posterText(t), "\n") {
+		if text := strings.TrimSpace(line); orders.MatchString(text) {
+			found[k+1] = text
+		}
+	}
+	require.Equal(t, listed, found)
 }
 
 // Without such an instruction, or with it made relaxed, one of a few seeds shows wrong data, or a kernel that

@@ -14,6 +14,7 @@ import (
 
 // Offsets in struct poster of accel/cuda/poster.cuh; the queue's words are before them.
 const (
+	posterLooking  = 392
 	posterFrom     = 560
 	posterTo       = 568
 	posterFarFrom  = 576

@@ -229,8 +229,8 @@ func TestOrderingIsNeeded(t *testing.T) {
 	}, spare)
 }
 
-// Each ordering of accel/cuda/poster.cu is needed where it is: without it, at this call alone, the outcome that
-// is named here is possible. TestCUDAPosterOrderings of package accel has the same list, of its PTX.
+// Each ordering of accel/cuda/poster.cu is needed where it is: without it, at this call alone, the outcome
+// that is named here is possible. TestCUDAPosterOrderings of package accel has the same list, of its PTX.
 func TestOrderingOfEachCall(t *testing.T) {
 	real := primitives(t)
 	for _, c := range []struct{ call, what, breaks string }{

@@ -17,6 +17,8 @@ int cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned versio
                                      int *status);
 int cudaDeviceGetP2PAttribute(int *value, int number, int device, int peer);
 int cudaThreadExchangeStreamCaptureMode(int *mode);
+int cudaProfilerStart(void);
+int cudaProfilerStop(void);
 int cudaStreamGetCaptureInfo_v2(void *stream, int *status, void *id, void *graph, void *nodes, void *n);
 struct properties { int type, handles, place, device; char rest[72]; };
 int cudaMemPoolCreate(void **pool, const struct properties *p);
@@ -79,6 +81,8 @@ static void small_questions(void) {
 	n = -1;
 	WANT(0, cudaStreamGetCaptureInfo_v2(NULL, &n, NULL, NULL, NULL, NULL));
 	WANT(0, n);
+	WANT(0, cudaProfilerStart());
+	WANT(0, cudaProfilerStop());
 }
 
 /* A pool of the second device. */

@@ -160,6 +160,7 @@ static void begin(void) {
 	WANT(3, "cuCtxSynchronize"); /* before cuInit */
 	OK("cuInit", 0);
 	WANT(201, "cuCtxSynchronize"); /* no context */
+	WANT(201, "cuProfilerStart");
 }
 
 static void attach(const char *text, int gone) {
@@ -412,6 +413,8 @@ int main(int argc, char **argv) {
 	CHECK(now == context);
 	OK("cuDeviceGetAttribute", &n, 75, 0);
 	CHECK(n == 9);
+	OK("cuProfilerStart");
+	OK("cuProfilerStop");
 
 	WANT(218, "cuModuleLoadData", &module,
 	     ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry x() {\n");

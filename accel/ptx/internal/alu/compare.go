@@ -78,7 +78,7 @@ func floatComparison(name string, f *format, ftz bool) func(a, b uint64) bool {
 	sign := f.signBit(true)
 	return func(a, b uint64) bool {
 		a, b = x.operand(f, a), x.operand(f, b)
-		if f.number(a).class == notANumber || f.number(b).class == notANumber {
+		if f.isNaN(a) || f.isNaN(b) {
 			return unordered
 		}
 		if a == sign { // both zeros are equal

@@ -56,9 +56,11 @@ func convert(_ string, m *modifiers) Function {
 			return Function{}
 		}
 		f := formatOf(to)
-		return Function{to, []Type{from}, func(a, _, _ uint64) uint64 {
-			return x.result(f, fromInteger(from, a), r)
-		}}
+		do := quickInteger(to, from, r, x)
+		if do == nil {
+			do = func(a, _, _ uint64) uint64 { return x.result(f, fromInteger(from, a), r) }
+		}
+		return Function{to, []Type{from}, do}
 	}
 	return floatToFloat(to, from, toIntegral, r, rounded, x)
 }
@@ -91,13 +93,17 @@ func floatToInteger(to, from Type, r rounding, x extras) Function {
 	if to.Width == 64 || from.Width == 64 {
 		nan = 1 << (to.Width - 1)
 	}
-	return Function{to, []Type{from}, func(a, _, _ uint64) uint64 {
+	exact := func(a, _, _ uint64) uint64 {
 		n := integral(f.number(x.operand(f, a)), r)
 		if n.class == notANumber {
 			return nan
 		}
 		return toInteger(to, n)
-	}}
+	}
+	if do := quickTruncation(to, from, r, x, exact); do != nil {
+		return Function{to, []Type{from}, do}
+	}
+	return Function{to, []Type{from}, exact}
 }
 
 // floatToFloat converts between floating-point numbers. If the result has all numbers of the operand, there
@@ -118,7 +124,7 @@ func floatToFloat(to, from Type, toIntegral string, r rounding, rounded bool, x 
 	if g == half {
 		x.ftz = false
 	}
-	return Function{to, []Type{from}, func(a, _, _ uint64) uint64 {
+	do := func(a uint64) uint64 {
 		if f == single {
 			a = x.operand(f, a)
 		}
@@ -135,7 +141,11 @@ func floatToFloat(to, from Type, toIntegral string, r rounding, rounded bool, x 
 		y := x
 		y.ftz = x.ftz && g == single
 		return y.result(g, n, r)
-	}}
+	}
+	if quick := quickConversion(f, g, r, x, do); quick != nil && toIntegral == "" {
+		do = quick
+	}
+	return Function{to, []Type{from}, func(a, _, _ uint64) uint64 { return do(a) }}
 }
 
 // copied converts to a format that begins with the same bits, NaNs too.
@@ -187,6 +197,9 @@ func narrowing(to, from Type, r rounding, x extras, satfinite bool) Function {
 			out = g.greatest(n.negative)
 		}
 		return x.clamp(g, out)
+	}
+	if quick := quickConversion(f, g, r, x, convert); quick != nil && !satfinite {
+		convert = quick
 	}
 	result := Function{Result: to}
 	width := to.one().Width

@@ -136,19 +136,26 @@ func floatFunction(base string, t Type, r rounding, x extras) Function {
 		operands = operands[:2]
 	}
 	if r == nearest && x == (extras{}) && t.Width >= 32 {
-		if do := native(base, t); do != nil {
-			return Function{t, operands, do}
-		}
+		return Function{t, operands, native(base, t)}
 	}
-	format, compute := formatOf(t), arithmetic[base]
-	return Function{t, operands, func(a, b, c uint64) uint64 {
+	exact := exactOperation(base, formatOf(t), r, x)
+	if do := quickOperation(base, formatOf(t), r, x, exact); do != nil {
+		return Function{t, operands, do}
+	}
+	return Function{t, operands, exact}
+}
+
+// exactOperation returns an operation for one value.
+func exactOperation(base string, format *format, r rounding, x extras) operation {
+	compute := arithmetic[base]
+	return func(a, b, c uint64) uint64 {
 		if x.oob && (a == format.nan || b == format.nan) { // they stand for what is outside of a tensor
 			return 0
 		}
 		a, b, c = x.operand(format, a), x.operand(format, b), x.operand(format, c)
 		n := compute(format.number(a), format.number(b), format.number(c), r)
 		return x.result(format, format.canonical(n), r)
-	}}
+	}
 }
 
 // canonical32 replaces NaNs by the one that GPUs return.
@@ -159,8 +166,8 @@ func canonical32(f float32) uint64 {
 	return of32(f)
 }
 
-// native returns an operation of the processor, or nil. NaNs of 64 bits are for the exact operations.
-func native(base string, t Type) func(a, b, c uint64) uint64 {
+// native returns an operation of the processor. NaNs of 64 bits are for the exact operations.
+func native(base string, t Type) operation {
 	if t.Width == 32 {
 		switch base {
 		case "add":
@@ -172,7 +179,9 @@ func native(base string, t Type) func(a, b, c uint64) uint64 {
 		case "div":
 			return func(a, b, _ uint64) uint64 { return canonical32(f32(a) / f32(b)) }
 		}
-		return nil // fma: two roundings would be wrong
+		return func(a, b, c uint64) uint64 { // fma
+			return canonical32(float32(oddSum(float64(f32(a))*float64(f32(b)), float64(f32(c)))))
+		}
 	}
 	exact := arithmetic[base]
 	var do func(a, b, c float64) float64
@@ -214,7 +223,7 @@ func reciprocal(base string, m *modifiers) Function {
 		return Function{}
 	}
 	one := normal(false, 0, 0, 1)
-	return unary(t, func(a uint64) uint64 {
+	exact := func(a uint64) uint64 {
 		n := f.number(x.operand(f, a))
 		if base == "rcp" {
 			n = over(one, n)
@@ -222,7 +231,11 @@ func reciprocal(base string, m *modifiers) Function {
 			n = root(n)
 		}
 		return x.result(f, f.canonical(n), r)
-	})
+	}
+	if do := quickRoot(base, f, r, x, exact); do != nil {
+		return unary(t, do)
+	}
+	return unary(t, exact)
 }
 
 // floatSign is abs and neg of floating-point numbers, and reports whether these are meant.
@@ -237,10 +250,9 @@ func floatSign(base string, m *modifiers) (Function, bool) {
 	f := formatOf(t)
 	one := unary(t.one(), func(a uint64) uint64 {
 		a = x.operand(f, a)
-		n := f.number(a)
 		switch {
-		case n.class == notANumber:
-			return f.round(f.canonical(n), nearest)
+		case f.isNaN(a):
+			return f.round(f.canonical(f.number(a)), nearest)
 		case base == "neg":
 			return a ^ f.signBit(true)
 		}
@@ -272,7 +284,7 @@ func floatMinimum(base string, m *modifiers) (Function, bool) {
 		if magnitude {
 			a, b = a&^signs, b&^signs
 		}
-		na, nb := f.number(a).class == notANumber, f.number(b).class == notANumber
+		na, nb := f.isNaN(a), f.isNaN(b)
 		switch {
 		case f == double && na && nb:
 			return f.round(f.number(b), nearest)

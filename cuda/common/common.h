@@ -21,6 +21,10 @@ struct gpu_shared {
 	char rest[24];
 };
 
+/* Calls a function of the program once a stream has done what it was told before; flags are 0. */
+int gpu_add_callback(int device, uint64_t stream, void (*f)(uint64_t stream, int status, void *with), void *with,
+                     unsigned flags);
+
 /* Makes a handle of memory that begins at an address. It is valid until the memory is given back. */
 int gpu_share(struct gpu_shared *h, uint64_t at);
 

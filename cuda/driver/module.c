@@ -215,3 +215,7 @@ API CUresult cuLaunchKernelEx(const struct config *c, CUfunction f, void **args,
 API CUresult cuLaunchHostFunc(CUstream stream, void (*f)(void *), void *with) {
 	return BOUND(gpu_call(HERE, stream, (void *)f, with));
 }
+
+API CUresult cuStreamAddCallback(CUstream s, void (*f)(CUstream, int, void *), void *with, unsigned flags) {
+	return BOUND(gpu_add_callback(HERE, s, f, with, flags));
+}

@@ -79,4 +79,6 @@ ASYNC(cuLaunchCooperativeKernel, (CUfunction f, unsigned gx, unsigned gy, unsign
       (f, gx, gy, gz, bx, by, bz, shared, s, args))
 ASYNC(cuLaunchKernelEx, (const struct config *c, CUfunction f, void **args, void **extra), (c, f, args,
                                                                                             extra))
+ASYNC(cuStreamAddCallback, (CUstream s, void (*f)(CUstream, int, void *), void *with, unsigned flags),
+      (s, f, with, flags))
 ASYNC(cuLaunchHostFunc, (CUstream s, void (*f)(void *), void *with), (s, f, with))

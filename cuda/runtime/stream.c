@@ -32,6 +32,10 @@ API cudaError_t cudaLaunchHostFunc(stream_t s, void (*f)(void *), void *with) {
 	return DO(gpu_call(current, s, (void *)f, with));
 }
 
+API cudaError_t cudaStreamAddCallback(stream_t s, void (*f)(stream_t, int, void *), void *with, unsigned flags) {
+	return DO(gpu_add_callback(current, s, f, with, flags));
+}
+
 /* Nothing can be captured, so nothing ever is. */
 API cudaError_t cudaStreamIsCapturing(stream_t s, int *status) { (void)s; *status = 0; return DO(OK); }
 

@@ -35,6 +35,8 @@ cudaError_t cudaStreamQuery(cudaStream_t s);
 cudaError_t cudaStreamSynchronize(cudaStream_t s);
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags);
 cudaError_t cudaLaunchHostFunc(cudaStream_t s, void (*f)(void *), void *with);
+cudaError_t cudaStreamAddCallback(cudaStream_t s, void (*f)(cudaStream_t, cudaError_t, void *), void *with,
+                                  unsigned flags);
 cudaError_t cudaLaunchCooperativeKernel(const void *f, dim3 grid, dim3 block, void **args, size_t shared,
                                         cudaStream_t s);
 cudaError_t cudaEventCreate(cudaEvent_t *e);
@@ -102,6 +104,15 @@ __global__ void refuse(int n) {
 
 static void tell(void *word) { __atomic_store_n((unsigned *)word, 1, __ATOMIC_RELEASE); }
 
+static cudaStream_t told;
+
+/* It comes after tell. */
+static void tell_stream(cudaStream_t s, cudaError_t error, void *words) {
+	unsigned *w = (unsigned *)words;
+	told = s;
+	w[1] = error == 0 ? w[2] + 10 : 0;
+}
+
 static void everything() {
 	const unsigned n = 1000;
 	unsigned *there, *managed, here[n], v = 7, *host;
@@ -161,8 +172,12 @@ static void everything() {
 	OK(cudaEventElapsedTime(&ms, first, second));
 	CHECK(ms > 0);
 	OK(cudaLaunchHostFunc(a, tell, &managed[2]));
+	OK(cudaStreamAddCallback(a, tell_stream, managed, 0));
+	WANT(1, cudaStreamAddCallback(a, tell_stream, managed, 1));
+	WANT(1, cudaStreamAddCallback(a, 0, managed, 0));
 	OK(cudaStreamSynchronize(a));
-	CHECK(managed[2] == 1);
+	CHECK(managed[2] == 1 && managed[1] == 11 && told == a);
+	cudaGetLastError();
 	OK(cudaStreamDestroy(a));
 	OK(cudaStreamDestroy(b));
 

@@ -76,6 +76,16 @@ static void status(const char *text, const char *name, unsigned long *value) {
 	*value = at ? strtoul(at + strlen(name), NULL, 10) : 0;
 }
 
+/* Remembers how the pages may be used. Returns false if they have to be left where they are: they cannot be
+ * read and written, or not all in the same way. Pages that can be executed too are those of a program that
+ * makes code; under valgrind, the whole heap. */
+static bool keep_prot(struct nv_kind *kind, int prot) {
+	const int both = PROT_READ | PROT_WRITE;
+	if (kind->prot == 0)
+		kind->prot = prot;
+	return kind->prot == prot && (prot & both) == both;
+}
+
 int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay,
                struct nv_kind *kind) {
 	struct nv_mapping v;
@@ -103,9 +113,11 @@ int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool 
 		error = nv_maps_next(&maps, at, &v);
 		if (error == 0 && v.start > at)
 			error = EFAULT;
+		else if (error == 0 && !keep_prot(kind, v.prot))
+			error = EOPNOTSUPP;
 		else if (error == 0 && v.huge && !may_stay)
 			kind->huge = true;
-		else if (error == 0 && (v.prot != (PROT_READ | PROT_WRITE) || (!v.ours && (v.shared || v.file))))
+		else if (error == 0 && !v.ours && (v.shared || v.file))
 			error = EOPNOTSUPP;
 		else if (error == 0 && may_stay && !kind->alone && is_stack(&v, addr, length))
 			error = EBUSY;

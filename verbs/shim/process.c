@@ -66,6 +66,7 @@ struct nv_process *nv_enter(struct nv_entry *e) {
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &e->signals);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &e->cancel);
+	nv_quiet(1);
 	pthread_mutex_lock(&p->lock); /* a lock of zeros is free, in glibc and in musl */
 	return p;
 }
@@ -73,6 +74,7 @@ struct nv_process *nv_enter(struct nv_entry *e) {
 int nv_leave(struct nv_process *p, const struct nv_entry *e, int error) {
 	int ignored;
 	pthread_mutex_unlock(&p->lock);
+	nv_quiet(-1);
 	pthread_setcancelstate(e->cancel, &ignored);
 	errno = error ? error : e->error;
 	pthread_sigmask(SIG_SETMASK, &e->signals, NULL);

@@ -48,7 +48,10 @@ static int with(int flags, uint64_t features) {
 
 /* A process without privileges may protect pages only from its own code: if a system call of
  * another thread stores to a protected page, that call fails with EFAULT. So a userfaultfd
- * that makes such calls wait too is tried first. */
+ * that makes such calls wait too is tried first.
+ *
+ * valgrind runs one thread at a time: if one waited in the kernel at a store, no other could
+ * remove the protection. */
 int nv_protector(struct nv_protector *u) {
 	static const uint64_t features[] = {
 	    UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM | UFFD_FEATURE_WP_UNPOPULATED,
@@ -57,6 +60,8 @@ int nv_protector(struct nv_protector *u) {
 	};
 	size_t i;
 	int flags = 0;
+	if (nv_in_valgrind())
+		return ENOSYS;
 	for (i = 0; i < sizeof features / sizeof *features; i++) {
 		u->fd = with(flags, features[i]);
 		if (u->fd < 0 && errno == EPERM && flags == 0) {

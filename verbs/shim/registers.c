@@ -1,6 +1,10 @@
 /* UAR pages. Programs map them one by one at any time, but sealed memory cannot be mapped for
  * writing any more. So all UAR pages of a context are mapped at once, before they are sealed.
- * The program gets copies of that mapping (mremap), which the seal does not forbid. */
+ * The program gets copies of that mapping (mremap), which the seal does not forbid.
+ *
+ * valgrind refuses such a copy, and so may other programs that stand between a program and the
+ * kernel. There the UAR pages are mapped SPARES times more before they are sealed, and the
+ * program gets a page by moving one of these, which is possible everywhere. */
 #include "shim.h"
 
 #include <errno.h>
@@ -10,17 +14,25 @@
 
 #include "real.h"
 
+/* How often a program can map each of its pages where it can get no copies. libmlx5 maps a page once, and
+ * again only after it has freed it; a page that was unmapped is not returned here. */
+enum { SPARES = 16 };
+
 /* The UAR pages of one context. This structure is in a page of its own, right before the
  * mapping. A child of a fork inherits neither: its process state is empty, so it has no reference to them. */
 struct nv_registers {
 	struct nv_registers *next;
 	struct nv_identity context;
 	size_t length; /* bytes of the mapping */
+	size_t spares; /* mappings of this length after the first one: 0 or SPARES */
+	uint8_t moved[1024]; /* number of spares of each page that the program has got */
 };
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 static uint8_t *mapping(struct nv_registers *r) { return (uint8_t *)r + page_size(); }
+
+static size_t whole(const struct nv_registers *r) { return page_size() + (1 + r->spares) * r->length; }
 
 static struct nv_registers *find(const struct nv_process *p, const struct nv_identity *context) {
 	struct nv_registers *r = p->registers;
@@ -36,39 +48,88 @@ static void forget_ended(struct nv_process *p) {
 	while ((r = *link)) {
 		if (__atomic_load_n((const uint32_t *)(mapping(r) + NV_GONE), __ATOMIC_RELAXED)) {
 			*link = r->next;
-			munmap(r, page_size() + r->length);
+			munmap(r, whole(r));
 		} else {
 			link = &r->next;
 		}
 	}
 }
 
+/* Reports whether a shared mapping can be copied by mremap. */
+static bool can_copy(void *from) {
+	static int answer; /* 0: not known */
+	int known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
+	if (!known) {
+		long copy = NV_SYSCALL(SYS_mremap, from, 0, page_size(), MREMAP_MAYMOVE, 0);
+		if (copy != -1)
+			munmap((void *)copy, page_size());
+		known = copy != -1 ? 1 : -1;
+		__atomic_store_n(&answer, known, __ATOMIC_RELAXED);
+	}
+	return known > 0;
+}
+
+/* Maps all pages, and SPARES times more if they cannot be copied. */
+static int map_pages(struct nv_registers *r, int memory) {
+	size_t i;
+	for (i = 0; i <= r->spares; i++) {
+		if (nv_sys_mmap(mapping(r) + i * r->length, r->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		                memory, 0) == MAP_FAILED)
+			return errno;
+		if (i == 0 && can_copy(mapping(r)))
+			r->spares = 0;
+	}
+	return madvise(r, whole(r), MADV_DONTFORK) == 0 ? 0 : errno;
+}
+
 static int map_all(struct nv_process *p, const struct nv_identity *context, int memory, size_t length) {
-	size_t page = page_size(), whole = page + length;
+	size_t page = page_size(), reserved = page + (1 + SPARES) * length;
 	struct nv_registers *r;
 	void *at;
-	int error = 0;
-	if (length % page || whole < length)
+	int error;
+	if (length % page || length / page > sizeof r->moved)
 		return EPROTO;
-	at = nv_sys_mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	at = nv_sys_mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
 		return errno;
 	r = at;
-	if (nv_sys_mmap(mapping(r), length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) ==
-	        MAP_FAILED ||
-	    madvise(at, whole, MADV_DONTFORK) != 0)
-		error = errno;
+	r->context = *context;
+	r->length = length;
+	r->spares = SPARES;
+	error = map_pages(r, memory);
 	if (error == 0)
 		error = nv_seal(memory);
 	if (error) {
-		munmap(at, whole);
+		munmap(at, reserved);
 		return error;
 	}
-	r->context = *context;
-	r->length = length;
+	if (whole(r) < reserved)
+		munmap((uint8_t *)at + whole(r), reserved - whole(r));
 	r->next = p->registers;
 	p->registers = r;
 	return 0;
+}
+
+static int protect(void *at, size_t length, int prot) {
+	return prot == (PROT_READ | PROT_WRITE) || mprotect(at, length, prot) == 0 ? 0 : errno;
+}
+
+/* Moves a spare mapping of each page to the program. Its old place stays reserved, because forget_ended
+ * unmaps all of it. */
+static int move_spares(struct nv_registers *r, size_t offset, uint8_t *at, size_t length, int prot) {
+	size_t page = page_size(), done;
+	for (done = 0; done < length; done += page) {
+		uint8_t *moved = &r->moved[(offset + done) / page], *from;
+		if (*moved == r->spares)
+			return ENOMEM;
+		from = mapping(r) + (1 + (size_t)(*moved)++) * r->length + offset + done;
+		if (NV_SYSCALL(SYS_mremap, from, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, at + done) == -1)
+			return errno;
+		if (nv_sys_mmap(from, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) ==
+		    MAP_FAILED)
+			return errno;
+	}
+	return protect(at, length, prot);
 }
 
 int nv_map_registers(struct nv_process *p, const struct nv_identity *context, const struct nv_mapped *m,
@@ -84,7 +145,8 @@ int nv_map_registers(struct nv_process *p, const struct nv_identity *context, co
 	r = find(p, context);
 	if (!r || m->offset >= r->length || length > r->length - m->offset)
 		return EPROTO;
-	error = nv_map_copy((uint64_t)(uintptr_t)(mapping(r) + m->offset), at, length, prot);
+	error = r->spares ? move_spares(r, m->offset, at, length, prot)
+	                  : nv_map_copy((uint64_t)(uintptr_t)(mapping(r) + m->offset), at, length, prot);
 	return error == 0 && madvise(at, length, MADV_DOFORK) != 0 ? errno : error;
 }
 
@@ -95,5 +157,5 @@ int nv_map_copy(uint64_t from, void *at, size_t length, int prot) {
 		return EPROTO;
 	if (NV_SYSCALL(SYS_mremap, from, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) != (long)(uintptr_t)at)
 		return errno;
-	return prot == (PROT_READ | PROT_WRITE) || mprotect(at, length, prot) == 0 ? 0 : errno;
+	return protect(at, length, prot);
 }

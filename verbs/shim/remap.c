@@ -107,8 +107,8 @@ static int move_piece(const struct job *j, uint64_t addr, size_t pages, uint64_t
 		n = pages - done < PIECE ? pages - done : PIECE;
 		error = copy_piece(j, addr + done * j->page, n, offset + done * j->page);
 	}
-	if (error == 0 && nv_sys_mmap((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE,
-	                              MAP_SHARED | MAP_FIXED, j->memory, (off_t)offset) == MAP_FAILED)
+	if (error == 0 && nv_sys_mmap((void *)(uintptr_t)addr, bytes, j->kind.prot, MAP_SHARED | MAP_FIXED,
+	                              j->memory, (off_t)offset) == MAP_FAILED)
 		error = errno;
 	if (error == 0 && j->protector.fd >= 0)
 		nv_unprotect(&j->protector, addr, bytes);

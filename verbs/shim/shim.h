@@ -142,6 +142,11 @@ struct nv_process *nv_enter(struct nv_entry *e);
 /* Unlocks the process. Returns 0 with errno as it was before nv_enter, or -1 with errno = error. */
 int nv_leave(struct nv_process *p, const struct nv_entry *e, int error);
 
+/* valgrind.c: with 1, valgrind reports no errors of this thread until the call with
+ * -1. Calls can be nested. */
+void nv_quiet(int change);
+bool nv_in_valgrind(void);
+
 /* Returns the state without the lock, for fields that are read without it; NULL: there is none. */
 const struct nv_process *nv_peek(void);
 
@@ -266,16 +271,18 @@ struct nv_kind {
 	/* They are in the heap of malloc, and have to be the program's own again when they are not used any
 	 * more. */
 	bool heap;
+	int prot;                     /* how the pages may be used, PROT_* */
 	unsigned long locked, pinned; /* KiB in the whole process */
 };
 
 bool nv_alone(void);
 
-/* Returns 0 if the pages may be moved, and stores what they are; else an errno: EBUSY for stacks and memory
- * of this library, EFAULT for addresses where nothing is mapped, EOPNOTSUPP for memory that is not private or
- * not both readable and writable, EADDRNOTAVAIL if a GPU's driver has pinned some of them. If the pages may
- * stay where they are, also EADDRINUSE if malloc may have data in them, ETXTBSY if memory of the process is
- * pinned, and EXDEV if a GPU may use it. Called under the lock. */
+/* Returns 0 if the pages may be moved, and stores what they are; else an errno: EBUSY for stacks and
+ * memory of this library, EFAULT for addresses where nothing is mapped, EOPNOTSUPP for memory that is not
+ * private, not both readable and writable, or usable in different ways in different pages, EADDRNOTAVAIL
+ * if a GPU's driver has pinned some of them. If the pages may stay where they are, also EADDRINUSE if
+ * malloc may have data in them, ETXTBSY if memory of the process is pinned, and EXDEV if a GPU may use it.
+ * Called under the lock. */
 int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay,
                struct nv_kind *kind);
 
@@ -369,7 +376,9 @@ int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context,
  * descriptor that came with the answer, or -1. Called under the lock. Returns 0 or an errno. */
 int nv_map_registers(struct nv_process *p, const struct nv_identity *context, const struct nv_mapped *m,
                      int memory, void *at, size_t length, int prot);
-/* Makes a copy at `at` of this process's own shared mapping at `from`. Returns 0 or an errno. */
+
+/* Makes a copy at `at` of this process's own shared mapping at `from`. Returns 0 or an errno: EINVAL under
+ * valgrind, which has no such copies. */
 int nv_map_copy(uint64_t from, void *at, size_t length, int prot);
 
 /* paths.c */

@@ -22,8 +22,8 @@ import (
 const drainTime = 250 * time.Millisecond
 
 // printExplanations prints the explanations for all descendants of this process, one line for
-// each explanation, until stop is called with the error with which the program has ended. If
-// the program failed and no fault was explained, stop prints the likely causes.
+// each kind of them (causes), until stop is called with the error with which the program has ended.
+// Stop prints how often they came, and the likely causes if the program failed and no fault was explained.
 func printExplanations(socket string, w io.Writer) (stop func(error), err error) {
 	conn, err := net.Dial("unixpacket", socket)
 	if err != nil {
@@ -31,8 +31,10 @@ func printExplanations(socket string, w io.Writer) (stop func(error), err error)
 	}
 	done := make(chan struct{})
 	var g likelyCauses
+	said := causes{w: w}
 	go func() {
 		defer close(done)
+		defer said.end()
 		b := make([]byte, 64<<10)
 		for {
 			n, err := conn.Read(b)
@@ -40,7 +42,7 @@ func printExplanations(socket string, w io.Writer) (stop func(error), err error)
 				return
 			}
 			if pid, text, ok := ourExplanation(string(b[:n])); ok && !g.keep(pid, text) {
-				fmt.Fprintf(w, "nicless: explanation: pid %s: %s\n", plain(pid), plain(text))
+				said.add(pid, text)
 			}
 		}
 	}()

@@ -49,24 +49,37 @@ const dmabufAccess = control.AccessLocalWrite | control.AccessRemoteWrite | cont
 
 // regDMABuf serves MR.REG_DMABUF.
 func regDMABuf(c *call) error {
-	x, domain := c.x, objectOf[*pd](c, abi.AttrRegDMABufMRPDHandle)
-	offset, length, iova := c.value(abi.AttrRegDMABufMROffset), c.value(abi.AttrRegDMABufMRLength),
-		c.value(abi.AttrRegDMABufMRIOVA)
-	flags := c.value(abi.AttrRegDMABufMRAccessFlags)
+	m := &mr{length: c.value(abi.AttrRegDMABufMRLength), iova: c.value(abi.AttrRegDMABufMRIOVA),
+		pd: objectOf[*pd](c, abi.AttrRegDMABufMRPDHandle)}
+	err := c.addDMABuf(m, int32(c.value32(abi.AttrRegDMABufMRFD)), c.value(abi.AttrRegDMABufMROffset),
+		c.value(abi.AttrRegDMABufMRAccessFlags))
+	if err != nil {
+		return err
+	}
+	c.putHandle(abi.AttrRegDMABufMRHandle, m.object)
+	c.put32(abi.AttrRegDMABufMRRespLKey, m.key)
+	c.put32(abi.AttrRegDMABufMRRespRKey, m.key)
+	return nil
+}
+
+// addDMABuf registers the bytes from offset on of a dma-buf as m, of which the length, the iova and the PD
+// are set.
+func (c *call) addDMABuf(m *mr, fd int32, offset, flags uint64) error {
+	x := c.x
 	if unknown := flags &^ uint64(dmabufAccess|abi.AccessOptionalRange); unknown != 0 {
 		return refuse(eINVAL, "dma-buf: access %#x; %#x are known", flags, uint32(dmabufAccess))
 	}
-	rights, _, err := access(uint32(flags))
+	var err error
+	m.access, _, err = access(uint32(flags))
 	switch {
 	case err != nil:
 		return err
-	case offset%pageSize != iova%pageSize:
-		return refuse(eINVAL, "dma-buf: offset %#x with iova %#x; both must have the same offset in their page", offset, iova)
-	case offset+length < offset:
-		return refuse(eINVAL, "dma-buf: %d bytes at offset %#x pass 2^64", length, offset)
+	case offset%pageSize != m.iova%pageSize:
+		return refuse(eINVAL, "dma-buf: offset %#x with iova %#x; both must have the same offset in their page", offset, m.iova)
+	case offset+m.length < offset:
+		return refuse(eINVAL, "dma-buf: %d bytes at offset %#x pass 2^64", m.length, offset)
 	}
-	m := &mr{length: length, iova: iova, access: rights, pd: domain}
-	e, first, err := c.mapDMABuf(int32(c.value32(abi.AttrRegDMABufMRFD)), offset, length)
+	e, first, err := c.mapDMABuf(fd, offset, m.length)
 	if err != nil {
 		return err
 	}
@@ -91,10 +104,7 @@ func regDMABuf(c *call) error {
 			delete(x.dmabufs, slot)
 		}
 		return err
-	}, []*extent{e}, domain.object)
-	c.putHandle(abi.AttrRegDMABufMRHandle, m.object)
-	c.put32(abi.AttrRegDMABufMRRespLKey, m.key)
-	c.put32(abi.AttrRegDMABufMRRespRKey, m.key)
+	}, []*extent{e}, m.pd.object)
 	return nil
 }
 

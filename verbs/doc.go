@@ -37,6 +37,7 @@
 //   - pd.go: allocates and queries PDs; whether one may be destroyed: object.go
 //   - mr.go: whether memory is registered, with which rights, and whether it is in an extent or stays
 //     (payload)
+//   - mr_any.go: whether a region by address or by dma-buf was meant, in calls of newer libraries
 //   - cq.go: which CQ is made: ring, entry size, compression; resizing it
 //   - srq.go: which SRQ is made, modified and queried
 //   - qp.go: which queue pair is made: rings, features, scatter to CQE

@@ -91,10 +91,7 @@ func modifyQP(c *call, b []byte) error {
 		}
 	}
 	if mask&control.AttrAccess != 0 {
-		a.Access, err = grantedAccess(le.Uint32(b[abi.ModifyQPQPAccessFlags:]))
-		if err != nil {
-			return err
-		}
+		a.Access = grantedAccess(le.Uint32(b[abi.ModifyQPQPAccessFlags:]))
 	}
 	dest := b[abi.ModifyQPDest:][:abi.QPDestSize] // struct ib_uverbs_qp_dest
 	if mask&control.AttrAV != 0 {
@@ -160,15 +157,9 @@ func stopsWork(state uint8) bool {
 }
 
 // grantedAccess returns the device's access rights for the verbs flags for what a queue pair grants its peer.
-// Here, unlike for memory, remote rights do not need local ones.
-func grantedAccess(flags uint32) (uint32, error) {
-	// These concern memory, not queue pairs.
-	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB | abi.AccessOnDemand
-	if flags&^control.AccessAll != 0 {
-		return 0, refuse(eINVAL, "access %#x; %#x are known", flags, control.AccessAll)
-	}
-	return flags, nil
-}
+// Here, unlike for memory, remote rights do not need local ones, and flags that the device does not know have
+// no effect, as with the kernel's mlx5: librdmacm and programs grant FLUSH to every device.
+func grantedAccess(flags uint32) uint32 { return flags & control.AccessAll }
 
 // queryQP serves QUERY_QP. The request is struct ib_uverbs_query_qp, and the response is
 // struct ib_uverbs_query_qp_resp.

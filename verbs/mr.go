@@ -36,6 +36,8 @@ func access(flags uint32) (rights uint32, onDemand bool, err error) {
 	// The first two are hints. The device keeps one of them, relaxed ordering.
 	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB | abi.AccessOnDemand
 	switch {
+	case flags&(abi.AccessFlushGlobal|abi.AccessFlushPersistent) != 0: // as Linux's mlx5, from 6.2 on
+		return 0, false, refuse(eOPNOTSUPP, "access %#x: IBV_ACCESS_FLUSH_GLOBAL and IBV_ACCESS_FLUSH_PERSISTENT, for ibv_wr_flush: mlx5 does not have it", flags)
 	case flags&^control.AccessAll != 0:
 		return 0, false, refuse(eINVAL, "access %#x; %#x are known", flags, control.AccessAll)
 	case flags&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 &&
@@ -47,7 +49,6 @@ func access(flags uint32) (rights uint32, onDemand bool, err error) {
 
 // regMR serves REG_MR. The request is struct ib_uverbs_reg_mr.
 func regMR(c *call, req []byte) error {
-	x := c.x
 	m := &mr{addr: le.Uint64(req[abi.RegMRStart:]), length: le.Uint64(req[abi.RegMRLength:]),
 		iova: le.Uint64(req[abi.RegMRHCAVA:])}
 	var err error
@@ -59,6 +60,16 @@ func regMR(c *call, req []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := c.addMR(m); err != nil {
+		return err
+	}
+	c.put32(abi.AttrCoreOut, m.handle, m.key, m.key) // struct ib_uverbs_reg_mr_resp: handle, lkey, rkey
+	return nil
+}
+
+// addMR registers the memory of m, of which all but the key and the object is set.
+func (c *call) addMR(m *mr) error {
+	x := c.x
 	held, err := c.payload(m)
 	if err != nil {
 		return err
@@ -77,7 +88,6 @@ func regMR(c *call, req []byte) error {
 	m.key = a.(*control.Key).Key
 	x.addOwn(m, held)
 	m.object = x.add(kindMR, m, func() error { return x.dereg(m) }, held, m.pd.object)
-	c.put32(abi.AttrCoreOut, m.handle, m.key, m.key) // struct ib_uverbs_reg_mr_resp: handle, lkey, rkey
 	return nil
 }
 

@@ -140,6 +140,18 @@ func queryPort(c *call) error {
 	return nil
 }
 
+// portSpeed is the speed of a port of width4x and speedEDR, in units of 100 Mb/s.
+const portSpeed = 1000
+
+// queryPortSpeed serves DEVICE.QUERY_PORT_SPEED, which rdma-core asks from version 62 on.
+func queryPortSpeed(c *call) error {
+	if port := c.value32(abi.AttrQueryPortSpeedPortNum); port != 1 {
+		return refuse(eINVAL, "port %d; there is one, 1", port)
+	}
+	c.put64(abi.AttrQueryPortSpeedResp, portSpeed)
+	return nil
+}
+
 // queryMlx5Port answers with a struct mlx5_ib_uapi_query_port, which says where a port is in
 // an embedded switch. No flag is set, as on hardware that has no embedded switch.
 func queryMlx5Port(c *call) error {

@@ -20,6 +20,10 @@ func deviceMethods() []*method {
 			{id: abi.AttrQueryPortPortNum, name: "port", shape: constant},
 			{id: abi.AttrQueryPortResp, name: "answer", shape: out, min: abi.QueryPortRespSize, max: abi.QueryPortRespExSize, grows: true},
 		}, queryPort},
+		{abi.ObjectDevice, abi.MethodQueryPortSpeed, "DEVICE.QUERY_PORT_SPEED", []field{
+			{id: abi.AttrQueryPortSpeedPortNum, name: "port", shape: constant},
+			{id: abi.AttrQueryPortSpeedResp, name: "speed", shape: out, min: 8, max: 8},
+		}, queryPortSpeed},
 		{abi.ObjectDevice, abi.MethodGetContext, "DEVICE.GET_CONTEXT", []field{
 			{id: abi.AttrGetContextNumCompVectors, name: "completion_vectors", shape: out, min: 4, max: 4, optional: true},
 			{id: abi.AttrGetContextCoreSupport, name: "core_support", shape: out, min: 8, max: 8, optional: true},

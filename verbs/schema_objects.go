@@ -16,6 +16,18 @@ func memoryMethods() []*method {
 		{abi.ObjectMR, abi.MethodMRDestroy, "MR.DESTROY", []field{
 			{id: abi.AttrDestroyMRHandle, name: "handle", shape: destroyedHandle, kind: kindMR},
 		}, (*call).destroyOnly},
+		{abi.ObjectMR, abi.MethodRegMR, "MR.REG", []field{
+			{id: abi.AttrRegMRHandle, name: "handle", shape: newHandle, kind: kindMR},
+			{id: abi.AttrRegMRPDHandle, name: "pd", shape: handle, kind: kindPD},
+			{id: abi.AttrRegMRIOVA, name: "iova", shape: in, min: 8, max: 8},
+			{id: abi.AttrRegMRAddr, name: "address", shape: in, min: 8, max: 8, optional: true},
+			{id: abi.AttrRegMRLength, name: "length", shape: in, min: 8, max: 8},
+			{id: abi.AttrRegMRAccessFlags, name: "access", shape: flagBits},
+			{id: abi.AttrRegMRFD, name: "fd", shape: fd, optional: true},
+			{id: abi.AttrRegMRFDOffset, name: "offset", shape: in, min: 8, max: 8, optional: true},
+			{id: abi.AttrRegMRRespLKey, name: "lkey", shape: out, min: 4, max: 4},
+			{id: abi.AttrRegMRRespRKey, name: "rkey", shape: out, min: 4, max: 4},
+		}, regAnyMR},
 		{abi.ObjectMR, abi.MethodAdviseMR, "MR.ADVISE", []field{
 			{id: abi.AttrAdviseMRPDHandle, name: "pd", shape: handle, kind: kindPD},
 			{id: abi.AttrAdviseMRAdvice, name: "advice", shape: constant},

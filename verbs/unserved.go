@@ -35,8 +35,19 @@ var callNames = [...]callName{
 	{0x1007, 0x1000, "MLX5_IB_OBJECT_PP", "MLX5_IB_METHOD_PP_OBJ_ALLOC", "mlx5dv_pp_alloc"},
 }
 
+// newerCallNames are the same for ioctls of Linux 7.3 that are not in the headers of Debian 12.
+var newerCallNames = [...]callName{
+	{0, 8, "UVERBS_OBJECT_DEVICE", "UVERBS_METHOD_QUERY_COMP_CNTR_CAPS", "ibv_query_comp_cntr_caps"},
+	{4, 2, "UVERBS_OBJECT_QP", "UVERBS_METHOD_QP_ATTACH_COMP_CNTR", "ibv_qp_attach_comp_cntr"},
+	{17, 0, "UVERBS_OBJECT_DMAH", "UVERBS_METHOD_DMAH_ALLOC", "ibv_alloc_dmah"},
+	{18, 0, "UVERBS_OBJECT_DMABUF", "UVERBS_METHOD_DMABUF_ALLOC", "ibv_dm_export_dmabuf_fd or mlx5dv_devx_uar_export_dmabuf_fd"},
+	{19, 0, "UVERBS_OBJECT_COMP_CNTR", "UVERBS_METHOD_COMP_CNTR_CREATE", "ibv_create_comp_cntr"},
+	{0, 0x1001, "UVERBS_OBJECT_DEVICE", "MLX5_IB_METHOD_GET_DATA_DIRECT_SYSFS_PATH", "mlx5dv_get_data_direct_sysfs_path"},
+}
+
 // reasons says of a function why the device does not have it.
 var reasons = map[string]string{
+	"ibv_alloc_dmah":      "its hints steer writes of a PCIe device to caches (TPH), and there is no PCIe device",
 	"ibv_create_counters": "counters count what flow steering rules (ibv_create_flow) match, and this device has no such rules",
 }
 
@@ -63,9 +74,11 @@ func unserved(object, method uint16) string {
 
 // because names the call of a program, and says why it is refused: the call's own reason, or why.
 func because(object, method uint16, why string) string {
-	for _, n := range callNames {
-		if n.object == object && n.method == method {
-			return fmt.Sprintf("%s (%s): %s", n.function, n.methodName, cmp.Or(reasons[n.function], why))
+	for _, names := range [][]callName{callNames[:], newerCallNames[:]} {
+		for _, n := range names {
+			if n.object == object && n.method == method {
+				return fmt.Sprintf("%s (%s): %s", n.function, n.methodName, cmp.Or(reasons[n.function], why))
+			}
 		}
 	}
 	return fmt.Sprintf("object %#x method %#x: %s", object, method, why)

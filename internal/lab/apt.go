@@ -50,6 +50,9 @@ func Suite(suite string) (Apt, error) {
 	}
 	a := Apt{name: suite, options: []string{"-o", "Dir::Etc::sourcelist=" + sources, "-o", "Dir::Etc::sourceparts=/dev/null",
 		"-o", "Dir::State::lists=" + filepath.Join(dir, "lists"), "-o", "Dir::Cache=" + dir}}
+	if suite == "testing" { // its lists are good for a week only, and some mirrors are renewed less often
+		a.options = append(a.options, "-o", "Acquire::Check-Valid-Until=false")
+	}
 	updated := filepath.Join(dir, "updated")
 	if info, err := os.Stat(updated); err == nil && time.Since(info.ModTime()) < fresh {
 		return a, nil
@@ -94,6 +97,11 @@ func (a Apt) Root(what string, packages ...string) (dir string, err error) {
 	}
 	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(packages, versions), "\n")))
 	return a.unpacked(fmt.Sprintf("%s_%x", what, sum[:8]), packages...)
+}
+
+// Show returns what apt-cache says of the newest version of a package.
+func (a Apt) Show(name string) (string, error) {
+	return a.run("", "apt-cache", "show", "--no-all-versions", name)
 }
 
 // versions returns the newest version of each package.

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -69,7 +70,7 @@ func TestPyverbs(t *testing.T) {
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import scapy").CombinedOutput(); err != nil {
 		proctest.Missing(t, "python3-scapy, which the tests of DEVX use: %s", out)
 	}
-	dir := unpackPyverbs(t)
+	dir := unpackPyverbs(t, hostPyverbs())
 	for i, mode := range modes {
 		if !share.Has(2 * i) {
 			continue
@@ -154,7 +155,7 @@ func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
 func TestPyverbsHugePages(t *testing.T) {
 	long(t)
 	need(t, "/usr/bin/python3")
-	dir, path, devx := unpackPyverbs(t), check(t, "huge"), check(t, "devx")
+	dir, path, devx := unpackPyverbs(t, hostPyverbs()), check(t, "huge"), check(t, "devx")
 	const setting = "/proc/sys/vm/nr_hugepages"
 	before, err := os.ReadFile(setting)
 	require.NoError(t, err)
@@ -194,13 +195,12 @@ func sorted[V any](m map[string]V) []string {
 	return names
 }
 
+// hostPyverbs returns the directory with the tests of the package that is installed.
+func hostPyverbs() string { return cmp.Or(os.Getenv("NICLESS_PYVERBS_TESTS"), pyverbsTests) }
+
 // unpackPyverbs copies the tests to a directory where Python finds them.
-func unpackPyverbs(t *testing.T) string {
+func unpackPyverbs(t *testing.T, from string) string {
 	t.Helper()
-	from := pyverbsTests
-	if v := os.Getenv("NICLESS_PYVERBS_TESTS"); v != "" {
-		from = v
-	}
 	files, err := os.ReadDir(from)
 	if err != nil || !slices.ContainsFunc(files, func(f os.DirEntry) bool { return f.Name() == "base.py.gz" }) {
 		proctest.Missing(t, "the tests of python3-pyverbs in %s: %v", from, err)

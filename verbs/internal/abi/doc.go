@@ -11,8 +11,9 @@
 //	offsetof(struct ib_uverbs_reg_mr, start)       RegMRStart
 //	offsetof(struct mlx5_ib_create_cq, buf_addr)   MLX5CreateCQBufAddr
 //
-// All files but this one are made by tools/abi, whose names.txt lists the names. Its test compares them with
-// the headers that are installed. The kernel has promised these values to programs, so they do not change.
+// All files but this one and newer.go are made by tools/abi, whose names.txt lists the names. Its test
+// compares them with the headers that are installed. The kernel has promised these values to programs, so
+// they do not change.
 //
 // Sources: include/uapi/rdma of Linux (package linux-libc-dev of Debian), and
 // infiniband/verbs.h of rdma-core (package libibverbs-dev). All integers are in the

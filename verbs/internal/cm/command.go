@@ -29,7 +29,7 @@ const (
 var commands []*command
 
 func init() { // not a literal, because commands run code that refers to it
-	commands = make([]*command, abi.CMCmdJoinMcast+1)
+	commands = make([]*command, cmdWriteEvent+1)
 	for _, c := range allCommands() {
 		commands[c.number] = c
 	}
@@ -59,6 +59,8 @@ func allCommands() []*command {
 		{abi.CMCmdBind, "BIND", abi.CMBindSize, abi.CMBindSize, 0, (*Manager).bind},
 		{abi.CMCmdResolveAddr, "RESOLVE_ADDR", abi.CMResolveAddrSize, abi.CMResolveAddrSize, 0, (*Manager).resolveAddr},
 		{abi.CMCmdJoinMcast, "JOIN_MCAST", abi.CMJoinMcastSize, abi.CMJoinMcastSize, abi.CMCreateIDRespSize, (*Manager).join},
+		{cmdResolveService, "RESOLVE_IB_SERVICE", resolveServiceSize, resolveServiceSize, 0, (*Manager).resolveService},
+		{cmdWriteEvent, "WRITE_CM_EVENT", writeEventSize, writeEventSize, 0, (*Manager).writeEvent},
 	}
 }
 

@@ -20,6 +20,7 @@
 //   - command.go: which function serves a command
 //   - channel.go: which event a program reads next, and which unread events are taken back
 //   - event.go: whether an id's event is sent (notify); what is in it
+//   - user_event.go: which events a program may write into its own channel; services of a subnet manager
 //   - id.go: whether an id is in the state for a command; CREATE_ID, DESTROY_ID and its count of events,
 //     MIGRATE_ID
 //   - address.go: whether a socket address is right, and which IP, port and service it means

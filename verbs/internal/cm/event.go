@@ -33,6 +33,7 @@ var eventNames = map[eventKind]string{
 	unreachable: "UNREACHABLE", rejected: "REJECTED", established: "ESTABLISHED",
 	disconnected: "DISCONNECTED", deviceRemoval: "DEVICE_REMOVAL", multicastJoin: "MULTICAST_JOIN",
 	multicastError: "MULTICAST_ERROR", timewaitExit: "TIMEWAIT_EXIT",
+	userEvent: "USER", internalEvent: "INTERNAL",
 }
 
 // An event waits in a channel.

@@ -9,6 +9,7 @@ the tests with these names run.
 
 import faulthandler
 import json
+import multiprocessing
 import os
 import sys
 import unittest
@@ -60,6 +61,10 @@ class Result(unittest.TestResult):
         super().addSkip(test, reason)
         self.outcome = ("skipped", reason)
 
+
+# A test passes one of its own methods to a process. From Python 3.14 on processes are not made by fork, and
+# the method would be sent to them, with the test and all results.
+multiprocessing.set_start_method("fork")
 
 tests = SourceFileLoader("tests", os.path.join(directory, "__init__.py")).load_module()
 parser.parse_args()

@@ -193,6 +193,7 @@ const farewellTime = 200 * time.Millisecond
 // farewell notifies programs that their device goes, and gives them time to read it.
 func (s *Server) farewell() {
 	s.manager.Remove()
+	s.notifyGone()
 	for end := time.Now().Add(farewellTime); s.manager.Unread() > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}

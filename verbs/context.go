@@ -23,6 +23,8 @@ type uctx struct {
 	s       *Server
 	device  *device
 	uid     uint32
+	serial  uint32  // counts the contexts of the device, from 0
+	opener  *opener // the process that opened the device
 	inode   uint64
 	cookie  uint64   // inode and cookie identify the program's end of the socket
 	socket  *os.File // this server's end
@@ -77,6 +79,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		subs: eventTable{subscriptions: make(map[occasion][]*subscription),
 			handles: make(map[uint64]uint64)},
 	}
+	x.opener, x.serial = p.opener, d.counts[kindNone].Add(1)-1
 	if err := x.charge(contextCost); err != nil {
 		return nil, nil, err
 	}

@@ -14,6 +14,7 @@ import (
 type cq struct {
 	*object
 	number  uint32
+	entries uint32 // those that can be used
 	channel *channel
 	events  eventState
 }
@@ -127,7 +128,8 @@ func createCQ(c *call) error {
 		x.refundObject()
 		return err
 	}
-	q := &cq{number: m.(*control.CQN).CQN, channel: ch, events: eventState{async: async, element: userHandle}}
+	q := &cq{number: m.(*control.CQN).CQN, entries: 1<<log - 1, channel: ch,
+		events: eventState{async: async, element: userHandle}}
 	if ch != nil {
 		ch.use()
 	}
@@ -208,7 +210,7 @@ func resizeCQ(c *call, req []byte) error {
 		return err
 	}
 	x.endHolds(q.extents[:1])
-	q.extents = []*extent{held[0], q.extents[1]}
+	q.extents, q.entries = []*extent{held[0], q.extents[1]}, 1<<log-1
 	c.put32(abi.AttrCoreOut, 1<<log-1, 0) // struct ib_uverbs_resize_cq_resp: cqe, reserved
 	return nil
 }

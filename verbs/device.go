@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
@@ -19,6 +20,8 @@ type device struct {
 	lid   uint16        // LID of the InfiniBand port; 0: the port is one of RoCE
 	local [gidSize]byte // link-local GID of the device, at first; see linkLocal
 	made  [gidSize]byte // GID of the device in a namespace without an address of global scope, at first
+
+	counts [len(kindNames)]atomic.Uint32 // objects that were made so far, by kind; contexts are kindNone
 
 	port func() nic.PortState // state of the device's port; nil: as at first
 }

@@ -108,6 +108,19 @@
 //   - lowport.go: which programs may take ports below 1024
 //   - internal/cm: the connection manager
 //
+// NETLINK_RDMA, by which libraries find devices and administrators list resources:
+//
+//   - netlink.go: which descriptor is which socket, its options, when it ends; who is an administrator
+//   - netlink_request.go: whether a request is served, and with which errno it is refused
+//   - netlink_send.go: whether a message is sent, waits, or is lost
+//   - netlink_device.go: what is said of devices, ports and character devices
+//   - netlink_resources.go: which resources a program sees, and which message of a dump has them
+//   - netlink_entries.go: what is said of one resource
+//   - netlink_stat.go: what is said of counters
+//   - netlink_monitor.go: which monitors are told that devices or their interfaces change
+//   - netlink_pid.go: which number a process has in a reader's PID namespace
+//   - internal/nldev: the formats
+//
 // Other engines and hosts:
 //
 //   - remote.go: whether a peer is elsewhere, and the path that a queue pair or address handle then holds

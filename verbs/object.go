@@ -50,6 +50,7 @@ var (
 // An object is anything that has a handle.
 type object struct {
 	handle  uint32
+	serial  uint32 // counts the objects of its kind that were made on the device, from 0
 	kind    kind
 	self    any       // *pd, *mr and so on
 	uses    []*object // objects that cannot be destroyed before this one
@@ -64,7 +65,8 @@ func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, us
 	for x.next == 0 || x.objects[x.next] != nil {
 		x.next++
 	}
-	o := &object{handle: x.next, kind: k, self: self, destroy: destroy, extents: extents, uses: uses}
+	o := &object{handle: x.next, serial: x.device.counts[k].Add(1) - 1, kind: k, self: self, destroy: destroy,
+		extents: extents, uses: uses}
 	x.next++
 	x.objects[o.handle] = o
 	for _, u := range uses {

@@ -25,6 +25,7 @@ type process struct {
 	conn       *unixsock.Conn
 	pid        int32
 	uid        uint32
+	opener     *opener
 	lineage    string // numbers of the process and its ancestors, for watchers
 	name       string // for the log
 	fast       bool   // memory that is registered may be remapped (not with --slow-memory)
@@ -112,7 +113,7 @@ var (
 
 func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 	return &process{
-		s: s, pid: pid, uid: uid, lineage: strconv.Itoa(int(pid)),
+		s: s, pid: pid, uid: uid, opener: &opener{pid: pid}, lineage: strconv.Itoa(int(pid)),
 		name: fmt.Sprintf("pid %d uid %d", pid, uid), key: netnsKey{uid: uid, pid: pid},
 		net: s.share(s.nowhere), memory: &memory{engine: s.engine, uid: uid, maps: m},
 		subscriber: &subscriber{s: s, counts: make(map[nic.Source]int)}, contexts: make(map[uint64]*uctx),
@@ -125,6 +126,7 @@ func (p *process) user() nic.User { return nic.User{UID: p.uid, Name: p.name} }
 
 // end is called when the connection has ended. The contexts of the process end with their own sockets.
 func (p *process) end() {
+	p.opener.ended.Store(true)
 	p.ended()
 	p.dropPending()
 	p.subscriber.end()
@@ -191,6 +193,7 @@ var requests = map[wireOp]func(*process, wireHeader, []byte, []nic.File) ([]byte
 	opHello: (*process).hello, opOpen: (*process).open, opAdopt: (*process).adopt, opIoctl: (*process).ioctl,
 	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free,
 	opAddresses: (*process).addresses, opOpenChannel: (*process).openChannel, opWrite: (*process).write,
+	opNetlink: (*process).netlink,
 }
 
 // handle answers one datagram. The caller sends and closes the files of the answer.

@@ -66,6 +66,7 @@ type Server struct {
 	paths         pathUses
 	subscriptions subscriptions
 	domains       sharedDomains
+	netlink       netlinks
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx      // contexts, by the inode of their socket
@@ -144,6 +145,7 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 		d.port = func() nic.PortState { return e.PortState(uint8(i)) }
 		s.devices = append(s.devices, d)
 	}
+	s.netlink.init()
 	s.channels = make(map[uint64]*cmChannel)
 	s.manager = cm.New(s.managerConfig())
 	var err error
@@ -243,6 +245,7 @@ func (s *Server) closeAll() {
 	}
 	s.mu.Unlock()
 	s.closeChannels()
+	s.closeNetlinks()
 	for _, x := range open {
 		x.fatal()
 		x.end()

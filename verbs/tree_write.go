@@ -92,7 +92,9 @@ func (s *Server) rescan(n *netns, found []address) error {
 	t := &n.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	before := *n.netdev()
 	changed := n.scan(found)
+	s.notifyNetdev(n, before)
 	if changed {
 		s.renewGIDs(n)
 	}

@@ -65,6 +65,7 @@ const (
 	opAddresses   wireOp = 8
 	opOpenChannel wireOp = 10
 	opWrite       wireOp = 11
+	opNetlink     wireOp = 12
 )
 
 // Kinds of outs and needs in an answer.

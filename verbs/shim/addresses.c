@@ -87,7 +87,7 @@ static void list(struct nv_process *p, int fd, uint32_t *count) {
 	ask.header.nlmsg_len = sizeof ask;
 	ask.header.nlmsg_type = RTM_GETADDR;
 	ask.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	NV_REAL(setsockopt)(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 	if (send(fd, &ask, sizeof ask, 0) != (ssize_t)sizeof ask)
 		return;
 	do {
@@ -108,7 +108,7 @@ int nv_tell_addresses(struct nv_process *p) {
 	fd = NV_REAL(socket)(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (fd >= 0) {
 		size = sizeof h->cookie;
-		if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &h->cookie, &size) != 0)
+		if (NV_REAL(getsockopt)(fd, SOL_SOCKET, SO_NETNS_COOKIE, &h->cookie, &size) != 0)
 			h->cookie = 0;
 		list(p, fd, &count);
 		close(fd);

@@ -36,7 +36,7 @@ static uint32_t generations;
 uint64_t nv_cookie(int fd) {
 	uint64_t cookie = 0;
 	socklen_t size = sizeof cookie;
-	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
+	return NV_REAL(getsockopt)(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
 }
 
 bool nv_identify(int fd, const struct stat *st, struct nv_identity *id) {
@@ -109,10 +109,10 @@ static int reach(void) {
 	fd = NV_REAL(socket)(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	while (connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
+	NV_REAL(setsockopt)(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+	NV_REAL(setsockopt)(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	NV_REAL(setsockopt)(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	while (NV_PLAIN(connect)(fd, (struct sockaddr *)&to, sizeof to) != 0)
 		if (errno != EINTR) {
 			error = errno;
 			close(fd);
@@ -127,7 +127,7 @@ static int reach(void) {
 static void admit(int fd) {
 	struct ucred peer;
 	socklen_t size = sizeof peer;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0)
+	if (NV_REAL(getsockopt)(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0)
 		prctl(PR_SET_PTRACER, (unsigned long)peer.pid, 0, 0, 0);
 }
 

@@ -118,7 +118,7 @@ int nv_adopt(struct nv_process *p, int fd, struct nv_context *c) {
 		}
 		return 0;
 	}
-	if ((getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) &&
+	if ((NV_REAL(getsockopt)(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) &&
 	    fcntl(fd, F_GETPIPE_SZ) < 0)
 		return ENOTTY;
 	error = nv_connect(p);

@@ -40,8 +40,8 @@ int nv_find_route(const struct nv_route *r, uint8_t own[NV_ADDRESS]) {
 	if (fd < 0)
 		return errno;
 	from.in.sin_port = 0; /* at the same place in both structures: any port */
-	if ((size_of(&from) && bind(fd, &from.any, size_of(&from)) != 0) ||
-	    connect(fd, &to.any, size_of(&to)) != 0 || getsockname(fd, &is.any, &size) != 0)
+	if ((size_of(&from) && NV_PLAIN(bind)(fd, &from.any, size_of(&from)) != 0) ||
+	    NV_PLAIN(connect)(fd, &to.any, size_of(&to)) != 0 || NV_PLAIN(getsockname)(fd, &is.any, &size) != 0)
 		error = errno;
 	close(fd);
 	memcpy(own, is.bytes, NV_ADDRESS);

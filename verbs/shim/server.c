@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "real.h"
+
 void nv_begin(struct nv_process *p, uint16_t op, uint64_t context) {
 	struct nv_header *h;
 	p->out_length = 0;
@@ -127,7 +129,7 @@ static int send_request(struct nv_process *p) {
 		memcpy(CMSG_DATA(c), p->out_fds, bytes);
 	}
 	do
-		n = sendmsg(p->fd, &m, MSG_NOSIGNAL);
+		n = NV_REAL(sendmsg)(p->fd, &m, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? errno : 0;
 }
@@ -145,7 +147,7 @@ static int receive_answer(struct nv_process *p) {
 	m.msg_controllen = sizeof control.room;
 	p->in_count = 0;
 	do
-		n = recvmsg(p->fd, &m, MSG_CMSG_CLOEXEC);
+		n = NV_REAL(recvmsg)(p->fd, &m, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno;

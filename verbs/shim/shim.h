@@ -27,6 +27,7 @@
  *   alloc.c      memory that is shared from the start
  *   registers.c  UAR pages, which are mapped all at once
  *   clock.c      the device clock
+ *   netlink.c    sockets of NETLINK_RDMA
  *   wrap_*.c     the functions that programs call
  *
  * Nothing here calls a wrapped function except by NV_REAL. */
@@ -37,11 +38,13 @@
 #define _GNU_SOURCE
 #endif
 
+#include <linux/netlink.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -358,6 +361,25 @@ int nv_write(int fd, const void *data, size_t count);
 
 /* route.c: stores the address from which the kernel would send. Returns 0 or an errno. */
 int nv_find_route(const struct nv_route *r, uint8_t own[NV_ADDRESS]);
+
+/* netlink.c: sockets of NETLINK_RDMA. Results of -1 have errno set. Called without the lock. */
+
+bool nv_is_netlink(int fd);
+int nv_netlink_open(int type); /* as socket */
+int nv_netlink_bind(int fd, const struct sockaddr_nl *a);
+/* Gives the socket a port id if it has none. -1: nobody is at this address. */
+int nv_netlink_reach(int fd, const struct sockaddr_nl *to);
+/* As getsockname and getpeername, whose room is in *length too. */
+int nv_netlink_name(int fd, struct sockaddr *to, socklen_t room, socklen_t *length);
+void nv_netlink_peer(struct sockaddr *to, socklen_t room, socklen_t *length);
+int nv_netlink_set(int fd, int option, uint32_t value); /* options of SOL_NETLINK */
+int nv_netlink_get(int fd, int option, uint32_t *value);
+
+/* Changes the result n of a receiving call to what the program is to see: the sender's address, and an error
+ * if messages were lost or the server has ended. data is the first piece of the program's memory, NULL if it
+ * has no bytes. */
+ssize_t nv_netlink_received(int fd, ssize_t n, const void *data, int flags, struct sockaddr *from,
+                            socklen_t room, socklen_t *length);
 
 /* mmap.c */
 void *nv_sys_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);

@@ -28,6 +28,7 @@ enum nv_op {
 
 	NV_OPEN_CHANNEL = 10, /* nothing -> nv_opened + [read end of a pipe]: /dev/infiniband/rdma_cm */
 	NV_WRITE = 11,        /* nv_write... -> nv_answer...: a write to such a channel */
+	NV_NETLINK = 12,      /* nv_netlink [+ socket] -> nv_netlink [+ socket]: sockets of NETLINK_RDMA */
 };
 
 /* Begins every datagram. */
@@ -214,6 +215,25 @@ struct nv_got {
 	uint32_t length;
 	uint32_t zero_too;
 };
+
+/* A socket of NETLINK_RDMA is one end of a pair of unix sockets (SOCK_SEQPACKET), over which messages of
+ * netlink go as they are. Both ends have abstract names: a 0 byte, NV_NETLINK_NAME, a mark, 16 digits that
+ * name the server, and 8 more. The mark is '/' at the server's end, where the last digits are any number. At
+ * the program's end, to which the shim gives the name when the program binds it, the mark is '=', and the
+ * last digits are the port id. Digits are hexadecimal, with small letters. A message NLMSG_OVERRUN says that
+ * messages were lost.
+ *
+ * The request NV_NETLINK_OPEN brings a socket in the answer. All others bring a copy of the socket, and set
+ * an option, or get it: then the answer has its value. An option has the number of SOL_NETLINK. */
+struct nv_netlink {
+	uint32_t option; /* NV_NETLINK_OPEN, or NV_NETLINK_GROUPS or another option, with NV_NETLINK_GET or not */
+	uint32_t value;
+};
+
+#define NV_NETLINK_NAME "nicless-nl"
+#define NV_NETLINK_OPEN 0u
+#define NV_NETLINK_GROUPS 0x10000u /* the groups of bind, one bit each; setting adds some */
+#define NV_NETLINK_GET 0x20000u
 
 /* The program maps `length` bytes, whole pages, of its context from `offset` on. The shim has
  * reserved the addresses from addr on, and maps the memory of the answer there. */

@@ -1,12 +1,9 @@
-/* ioctl on devices, write to channels, and the netlink socket by which the kernel would list other
- * devices. */
+/* ioctl on devices, and write to channels. */
 #include "shim.h"
 
 #include <errno.h>
-#include <linux/netlink.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -47,14 +44,4 @@ NV_EXPORT ssize_t write(int fd, const void *data, size_t count) {
 		return (ssize_t)count;
 	errno = error;
 	return -1;
-}
-
-/* libibverbs asks the kernel for devices over this netlink socket first, and would not read
- * the tree if it got an answer. */
-NV_EXPORT int socket(int domain, int type, int protocol) {
-	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && nv_dir()) {
-		errno = EPROTONOSUPPORT;
-		return -1;
-	}
-	return NV_REAL(socket)(domain, type, protocol);
 }

@@ -1,0 +1,143 @@
+//go:build linux && (amd64 || arm64)
+
+package verbs
+
+import (
+	"syscall"
+
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/verbs/internal/nldev"
+	"golang.org/x/sys/unix"
+)
+
+// Sending to a socket of NETLINK_RDMA. A program that does not read holds nobody up: an answer
+// that has no room is lost, and the program is told so when there is room. Only a dump waits for room, in
+// a goroutine of its own; a socket has at most one dump, as in the kernel.
+
+// A netlinkDump is an answer of many datagrams.
+type netlinkDump struct {
+	next func() []byte // returns the next datagram, nil after the last one
+	cost nic.Cost      // charged
+}
+
+// send sends a datagram if there is room.
+func (k *netlinkSocket) send(datagram []byte) {
+	if unixsock.Control(k.file, func(fd int) error { return sendNow(fd, datagram) }) == unix.EAGAIN {
+		k.loseMessage()
+	}
+}
+
+func sendNow(fd int, datagram []byte) error {
+	for {
+		_, err := unix.SendmsgN(fd, datagram, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// loseMessage notes that a message had no room.
+func (k *netlinkSocket) loseMessage() {
+	k.mu.Lock()
+	if k.options>>unix.NETLINK_NO_ENOBUFS&1 != 0 {
+		k.mu.Unlock()
+		return
+	}
+	k.lost = true
+	start := !k.sending
+	k.sending = true
+	k.mu.Unlock()
+	if start {
+		go k.push(true)
+	}
+}
+
+// startDump begins to send a dump. It reports false if the last one has not been sent.
+func (k *netlinkSocket) startDump(d *netlinkDump) bool {
+	k.mu.Lock()
+	if k.dump != nil {
+		k.mu.Unlock()
+		return false
+	}
+	k.dump = d
+	start := !k.sending
+	k.sending = true
+	k.mu.Unlock()
+	if start {
+		k.push(false)
+	}
+	return true
+}
+
+// work returns what push sends next: the news that messages were lost, or a dump. If there is nothing, push
+// has ended.
+func (k *netlinkSocket) work() (lost bool, d *netlinkDump) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lost, d = k.lost, k.dump
+	k.lost = false
+	k.sending = lost || d != nil
+	return lost, d
+}
+
+// push sends a dump. If there is no room and wait is false, a goroutine goes on.
+func (k *netlinkSocket) push(wait bool) {
+	raw, err := k.file.SyscallConn()
+	if err != nil {
+		wait = true // the socket has ended: then sending fails at once
+	}
+	for {
+		lost, d := k.work()
+		var datagram []byte
+		switch {
+		case lost:
+			datagram = nldev.AppendOverrun(nil)
+		case d != nil:
+			datagram = d.next()
+		default:
+			return
+		}
+		if datagram != nil && err == nil {
+			err = pushOne(raw, datagram, wait)
+			if err == unix.EAGAIN {
+				go k.pushFrom(raw, datagram)
+				return
+			}
+		}
+		if d != nil && (datagram == nil || err != nil) {
+			k.endDump(d)
+		}
+	}
+}
+
+// pushFrom waits until there is room for a datagram, and goes on after it.
+func (k *netlinkSocket) pushFrom(raw syscall.RawConn, datagram []byte) {
+	_ = pushOne(raw, datagram, true) // if the socket has ended, the next one fails too
+	k.push(true)
+}
+
+func (k *netlinkSocket) endDump(d *netlinkDump) {
+	k.mu.Lock()
+	k.dump = nil
+	k.mu.Unlock()
+	k.s.engine.Refund(k.uid, d.cost)
+}
+
+// pushOne sends a datagram. It returns EAGAIN if there is no room and wait is false.
+func pushOne(raw syscall.RawConn, datagram []byte, wait bool) (err error) {
+	if !wait {
+		if failed := raw.Control(func(fd uintptr) { err = sendNow(int(fd), datagram) }); failed != nil {
+			return failed
+		}
+		return err
+	}
+	failed := raw.Write(func(fd uintptr) bool {
+		err = sendNow(int(fd), datagram)
+		return err != unix.EAGAIN
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}

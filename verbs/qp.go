@@ -132,7 +132,8 @@ func createQP(c *call) error {
 	}
 	switch {
 	case !ok:
-		return refuse(eOPNOTSUPP, "type %d; RC (2), UC (3), UD (4), XRC_SEND (9), XRC_RECV (10) and DRIVER (255) are possible", qpType)
+		return refuse(eOPNOTSUPP, "queue pair of type %d%s; RC (2), UC (3), UD (4), XRC_SEND (9), XRC_RECV (10) and DRIVER (255) are possible",
+			qpType, typeNames[qpType])
 	case flags&^known != 0:
 		return refuse(eOPNOTSUPP, "creation flags %#x; %#x are known", flags, known)
 	case qpType == abi.QPTXRCTgt:
@@ -258,4 +259,9 @@ func destroyQP(c *call) error {
 		return refuse(eBUSY, "QP %d: still in %d multicast groups", q.handle, len(q.groups))
 	}
 	return c.destroyWithEvents(abi.AttrDestroyQPResp)
+}
+
+// typeNames are names of types of queue pairs (enum ib_qp_type) that this device does not have.
+var typeNames = map[uint64]string{
+	0: " (SMI)", 1: " (GSI)", 8: " (RAW_PACKET, for Ethernet frames)",
 }

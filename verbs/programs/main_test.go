@@ -201,6 +201,7 @@ var checks = map[string][]string{
 	"ucp":      {"ucp.c", "check.c"},
 	"mistake":  {"mistake.c", "check.c"},
 	"recorded": {"recorded.c", "check.c"},
+	"netlink":  {"netlink.c", "check.c"},
 }
 
 // libraries has the libraries of the programs that need others than libmlx5 and libibverbs,

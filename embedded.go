@@ -307,7 +307,8 @@ func (c Config) engine() (engine.Config, error) {
 		}
 	}
 	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores,
-		Populate: c.Populate, Log: c.Log, Limits: c.Limits, Faults: c.Faults}
+		Populate: c.Populate, DeviceNames: c.DeviceNames, GUID: c.GUID,
+		Log: c.Log, Limits: c.Limits, Faults: c.Faults}
 	switch {
 	case c.Monitor:
 		ec.Idle = engine.IdleMonitor

@@ -65,6 +65,17 @@ type Config struct {
 	// directory PATH.verbs beside the socket. 0 means none. Open ignores it.
 	VerbsDevices int
 
+	// DeviceNames names the devices that clients see, in sysfs, rules of faults and explanations:
+	// "mlx5_%d", with the number of the device, from 0, in place of %d. Names of at most 63 bytes that
+	// can be printed and have no / are possible; with several VerbsDevices they need %d. "" means
+	// "nicless%d".
+	DeviceNames string
+
+	// GUID identifies the engine, and is the GUID of its first device; the next devices have the next
+	// ones. It is an EUI-64 that is not of a group, and no other engine that this one meets may have
+	// it. 0 means one by chance. (nicless engine and nicless run choose one that stays: docs/VERBS.md.)
+	GUID uint64
+
 	// NoVerbsDEVX keeps firmware commands (DEVX) of mlx5 from these programs. NVSHMEM, NCCL and DOCA make
 	// their queues by such commands and do not work without; UCX uses them by itself wherever they are
 	// possible.

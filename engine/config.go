@@ -45,6 +45,15 @@ type Config struct {
 	// Limits bound what one client may take. Zero fields mean the defaults.
 	Limits Limits
 
+	// DeviceNames names the devices that clients see, in sysfs, rules of faults and explanations:
+	// "mlx5_%d", with the number of the device in place of %d. Names of at most 63 bytes that can be
+	// printed and have no / are possible. "" means "nicless%d".
+	DeviceNames string
+
+	// GUID identifies the engine, and is the GUID of its first device; see CheckGUID. No other engine that
+	// it meets may have the same. 0 means one by chance.
+	GUID uint64
+
 	// Faults are rules that the device obeys from the beginning, for all clients; nil: none.
 	Faults *fault.Rules
 

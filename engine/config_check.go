@@ -3,11 +3,13 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/nicless/nicless/engine/internal/cores"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -58,10 +60,54 @@ func (c *Config) checkCores() error {
 	return nil
 }
 
+// checkIdentity refuses a name or GUID that no device can have.
+func (c *Config) checkIdentity() error {
+	if err := nic.Names(c.DeviceNames).Check(1); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	if c.GUID == 0 {
+		return nil
+	}
+	if err := CheckGUID(c.GUID, 1); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	return nil
+}
+
+// groupBit is the bit of an EUI-64 that is set in addresses of groups.
+const groupBit = 1 << 56
+
+// CheckGUID says why an engine with so many devices, at least 1, cannot have a GUID. A GUID is an EUI-64 of
+// one device, so it is not 0 and not of a group, as the broadcast address is. The devices have successive
+// GUIDs, which must not be of a group either.
+func CheckGUID(guid uint64, devices int) error {
+	last := guid + uint64(devices) - 1
+	switch {
+	case guid == 0:
+		return errors.New("GUID 0 is reserved")
+	case guid&groupBit != 0:
+		return fmt.Errorf("GUID %016x is of a group: bit 0 of its first byte, %02x, is set", guid, guid>>56)
+	case last < guid || last&groupBit != 0:
+		return fmt.Errorf("GUID %016x for %d devices: that of the last, %016x, is of a group", guid, devices, last)
+	}
+	return nil
+}
+
+// guid returns the GUID of the engine: the one that is set, or else an EUI-64 that no vendor has assigned,
+// made of random bits.
+func (c *Config) guid(random uint64) uint64 {
+	const local = 2 << 56 // the bit of an EUI-64 that is not a vendor's
+	if c.GUID != 0 {
+		return c.GUID
+	}
+	return random&^groupBit | local
+}
+
 // settings returns what the device keeps of the configuration, which is filled.
 func (c *Config) settings() object.Settings {
 	return object.Settings{
 		CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores, Populate: c.Populate,
-		Idle: object.Idle(c.Idle), Burst: c.Burst, Slice: c.Slice, Limits: object.Limits(c.Limits),
+		Names: c.DeviceNames,
+		Idle:  object.Idle(c.Idle), Burst: c.Burst, Slice: c.Slice, Limits: object.Limits(c.Limits),
 	}
 }

@@ -30,6 +30,9 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	if err := cfg.checkCores(); err != nil {
 		return nil, err
 	}
+	if err := cfg.checkIdentity(); err != nil {
+		return nil, err
+	}
 	var faults *fault.Set
 	if cfg.Faults != nil {
 		var err error
@@ -41,6 +44,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.GUID = cfg.guid(r.GUID)
 	e := &Engine{r}
 	if faults != nil {
 		request.Device{Runner: r}.SetFaults(faults, nil)

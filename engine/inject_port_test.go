@@ -141,3 +141,16 @@ func TestRuleWakesTheDevice(t *testing.T) {
 	stop()
 	require.NoError(t, <-ended)
 }
+
+// Rules of faults are about the device that has their name.
+func TestRulesMatchTheDevicesName(t *testing.T) {
+	s := newScene(t, Config{DeviceNames: "mlx5_%d"})
+	s.pass(0)
+	s.setFaults(fault.Rule{Match: fault.Match{Device: "nicless0"}, GID: fault.ChangeGID},
+		fault.Rule{Match: fault.Match{Device: "mlx5_0"}, GID: fault.ChangeGID},
+		fault.Rule{Match: fault.Match{Device: "mlx5_31"}, GID: fault.ChangeGID})
+	s.steps(200)
+	require.EqualValues(t, 1, s.d.nic().PortState(0).Changes)
+	require.EqualValues(t, 0, s.d.nic().PortState(1).Changes)
+	require.EqualValues(t, 1, s.d.nic().PortState(31).Changes)
+}

@@ -83,7 +83,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	if err := x.charge(contextCost); err != nil {
 		return nil, nil, err
 	}
-	x.client, err = s.engine.Attach(fmt.Sprintf("%s %s", p.name, d.name()), p.uid,
+	x.client, err = s.engine.Attach(fmt.Sprintf("%s %s", p.name, d.name), p.uid,
 		nic.Hosted{PID: int(p.pid), UARPages: uarPages, GID: d.linkLocal(), LID: d.lid, Port: uint8(d.index),
 			PlainChannels: true, SameKeys: true})
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		}
 	}()
 	m, r, err := x.request(control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major,
-		Minor: control.Minor, Name: d.name()})
+		Minor: control.Minor, Name: d.name})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,7 +228,7 @@ func (x *uctx) end() {
 		_ = closeFiles(a.mine, a.reader)
 	}
 	_ = closeFiles(x.socket, x.events)
-	x.s.log.Debug("verbs context closed", "program", x.name, "device", x.device.name(),
+	x.s.log.Debug("verbs context closed", "program", x.name, "device", x.device.name,
 		"objects", len(x.objects))
 	clear(x.objects)
 	clear(x.domains)

@@ -12,9 +12,10 @@ import (
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// A device is what a program sees as uverbsN and as niclessN.
+// A device is what a program sees as uverbsN and, in most places, by its name.
 type device struct {
 	index uint32
+	name  string
 	guid  uint64
 	place pciPlace
 	lid   uint16        // LID of the InfiniBand port; 0: the port is one of RoCE
@@ -40,8 +41,8 @@ const (
 
 // newDevice derives the identity of a device from the engine's GUID, which is also the GUID
 // of the first device.
-func newDevice(index uint32, guid uint64, place pciPlace) *device {
-	d := &device{index: index, guid: guid + uint64(index), place: place}
+func newDevice(index uint32, name string, guid uint64, place pciPlace) *device {
+	d := &device{index: index, name: name, guid: guid + uint64(index), place: place}
 	d.local[0], d.local[1] = 0xfe, 0x80
 	binary.BigEndian.PutUint64(d.local[8:], d.guid)
 	d.made[10], d.made[11] = 0xff, 0xff
@@ -83,8 +84,6 @@ func (d *device) portState() (state, physical uint8) {
 	}
 	return abi.PortDown, disabled
 }
-
-func (d *device) name() string { return nic.DeviceName(uint8(d.index)) }
 
 // guidText returns the GUID as sysfs writes it.
 func (d *device) guidText() string {

@@ -213,9 +213,9 @@ func (x *uctx) listen() {
 
 func (x *uctx) translate(ev *control.Event) {
 	if ev.Kind == control.EventExplanation {
-		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name(), "number", ev.Number,
+		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name, "number", ev.Number,
 			"explanation", ev.Text)
-		x.s.watched.send(x.lineage, x.uid, "%s: %s", x.device.name(), explanation(ev))
+		x.s.watched.send(x.lineage, x.uid, "%s: %s", x.device.name, explanation(ev))
 		return
 	}
 	if event, ok := portEvents[ev.Kind]; ok {

@@ -95,7 +95,7 @@ type player struct {
 
 func newPlayer(t *testing.T) *player {
 	r := newRig(t)
-	d := newDevice(0, 0x5a4e4cfffe000001, pciPlace{}) // the GUID of the recorded device
+	d := newDevice(0, "nicless0", 0x5a4e4cfffe000001, pciPlace{}) // the GUID of the recorded device
 	r.s.devices[0] = d
 	r.p.net = &netns{home: interfaceLo, held: 1, slots: []slot{{address: addressOf(t, "lo", "127.0.0.1/8"), present: true}}}
 	h, body, files := r.request(opOpen, 0, u64s(0))

@@ -96,7 +96,7 @@ func (p *process) ended() {
 func (s *Server) deviceNames() string {
 	var names []string
 	for _, d := range s.devices {
-		names = append(names, d.name())
+		names = append(names, d.name)
 	}
 	return strings.Join(names, " and ")
 }

@@ -27,7 +27,7 @@ func (d *device) netlinkInfo() *nldev.Device {
 		protocol = "ib"
 	}
 	const adapter = 1 // RDMA_NODE_IB_CA
-	return &nldev.Device{Index: d.index, Name: d.name(), Ports: devicePorts, CapFlags: deviceCaps,
+	return &nldev.Device{Index: d.index, Name: d.name, Ports: devicePorts, CapFlags: deviceCaps,
 		Firmware: fmt.Sprintf("%d.%d.%04d", fwMajor, fwMinor, fwSub), NodeGUID: d.guid,
 		SystemImageGUID: d.guid, NodeType: adapter, Protocol: protocol}
 }

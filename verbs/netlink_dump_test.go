@@ -210,7 +210,7 @@ func TestNetlinkMonitor(t *testing.T) {
 		for _, d := range s.devices {
 			gone := m.receive()[0].attrs
 			require.Equal(t, []byte{1}, gone[102][0])
-			require.Equal(t, d.name(), gone.text(2))
+			require.Equal(t, d.name, gone.text(2))
 		}
 	}
 	_, _, err := unix.Recvfrom(silent.fd(), make([]byte, 100), unix.MSG_DONTWAIT)

@@ -28,7 +28,7 @@ func TestNetlinkDevices(t *testing.T) {
 	for i, d := range r.s.devices {
 		a := all[i].attrs
 		require.Equal(t, uint32(i), a.u32(1))
-		require.Equal(t, d.name(), a.text(2))
+		require.Equal(t, d.name, a.text(2))
 		require.Equal(t, uint32(1), a.u32(3))
 		require.Equal(t, files[d.ibDir()+"/fw_ver"], a.text(5))
 		require.Equal(t, d.guid, a.u64(6))

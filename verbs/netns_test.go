@@ -36,7 +36,7 @@ func (n *netns) ips(d *device) map[int]string {
 
 // A GID keeps its index when other addresses come and go, and gets it back when it returns.
 func TestGIDsKeepTheirIndices(t *testing.T) {
-	d := newDevice(0, 0x5a4e4cfffe000001, pciPlace{})
+	d := newDevice(0, "nicless0", 0x5a4e4cfffe000001, pciPlace{})
 	const local = "fe80::5a4e:4cff:fe00:1 "
 	n := newNetns(netnsKey{})
 	lo, eth, link := addressOf(t, "lo", "127.0.0.1/8"), addressOf(t, "eth0", "192.0.2.2/24"), addressOf(t, "eth0", "fe80::7/64")
@@ -62,7 +62,7 @@ func TestGIDsKeepTheirIndices(t *testing.T) {
 
 // A namespace that has no address of global scope gets a made one, after those that it has.
 func TestEveryNamespaceHasAGlobalGID(t *testing.T) {
-	d := newDevice(0, 0x5a4e4cfffe001234, pciPlace{})
+	d := newDevice(0, "nicless0", 0x5a4e4cfffe001234, pciPlace{})
 	n := newNetns(netnsKey{})
 	require.True(t, n.scan([]address{addressOf(t, "lo", "::1/128"), addressOf(t, "lo", "127.0.0.1/8")}))
 	require.Equal(t, map[int]string{1: "fe80::5a4e:4cff:fe00:1234 lo", 3: "::1 lo", 5: "127.0.0.1 lo", 7: "198.18.18.52 lo"}, n.ips(d))
@@ -72,7 +72,7 @@ func TestEveryNamespaceHasAGlobalGID(t *testing.T) {
 
 // A table that is full gives the entries that have been empty for longest to new addresses.
 func TestFullTable(t *testing.T) {
-	d := newDevice(0, 1, pciPlace{})
+	d := newDevice(0, "nicless0", 1, pciPlace{})
 	n := newNetns(netnsKey{})
 	var all []address
 	for i := range 2 * maxSlots {
@@ -236,7 +236,7 @@ func FuzzAddresses(f *testing.F) {
 		n := newNetns(netnsKey{})
 		n.scan(w.all)
 		for i := range gidTableSize {
-			e, present := n.entry(newDevice(0, 1, pciPlace{}), i)
+			e, present := n.entry(newDevice(0, "nicless0", 1, pciPlace{}), i)
 			if present {
 				require.True(t, filepath.IsLocal(e.ifname) && filepath.Base(e.ifname) == e.ifname && e.ifname != ".")
 			}

@@ -178,7 +178,7 @@ func (d *device) links() map[string]string {
 	uverbs := fmt.Sprintf("uverbs%d", d.index)
 	function, ib, uv := d.place.dir(), d.ibDir(), d.uverbsDir()
 	targets := map[string]string{
-		"class/infiniband/" + d.name():                            ib,
+		"class/infiniband/" + d.name:                              ib,
 		"class/infiniband_verbs/" + uverbs:                        uv,
 		fmt.Sprintf("dev/char/%d:%d", devMajor, devMinor+d.index): uv,
 		"bus/pci/devices/" + d.place.function():                   function,

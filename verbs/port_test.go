@@ -77,7 +77,7 @@ func TestGIDsOfPorts(t *testing.T) {
 	s.devices = nil
 	states := make([]nic.PortState, MaxDevices)
 	for i := range states {
-		d := newDevice(uint32(i), 0x5a4e4cfffe000020, pciPlace{})
+		d := newDevice(uint32(i), nic.DefaultNames.Of(uint8(i)), 0x5a4e4cfffe000020, pciPlace{})
 		d.port = func() nic.PortState { return states[i] }
 		s.devices = append(s.devices, d)
 	}

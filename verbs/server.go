@@ -21,7 +21,7 @@ import (
 )
 
 // A Config configures Serve. Its zero value serves one device to programs of this process's
-// own user.
+// own user. The devices have the names of engine.Config.DeviceNames and successive GUIDs, from the engine's.
 type Config struct {
 	Devices int          // number of devices, 1 to MaxDevices; 0 means 1
 	Links   []Link       // link layers of the devices, in turn; none means Ethernet
@@ -133,6 +133,13 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("verbs: link layer %q; %s and %s are possible", l, Ethernet, InfiniBand)
 		}
 	}
+	names := e.DeviceNames()
+	if err := names.Check(cfg.Devices); err != nil {
+		return nil, fmt.Errorf("verbs: %w", err)
+	}
+	if err := engine.CheckGUID(e.GUID(), cfg.Devices); err != nil {
+		return nil, fmt.Errorf("verbs: %w", err)
+	}
 	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged,
 		fabric: cfg.Fabric, devx: !cfg.NoDEVX, guardPosts: cfg.GuardPosts,
 		contexts: make(map[uint64]*uctx), nowhere: newNetns(netnsKey{})}
@@ -141,7 +148,7 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	for i, place := range freePlaces(cfg.Devices) {
-		d := newDevice(uint32(i), e.GUID(), place).linked(cfg.Links[i%len(cfg.Links)])
+		d := newDevice(uint32(i), names.Of(uint8(i)), e.GUID(), place).linked(cfg.Links[i%len(cfg.Links)])
 		d.port = func() nic.PortState { return e.PortState(uint8(i)) }
 		s.devices = append(s.devices, d)
 	}

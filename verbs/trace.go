@@ -26,7 +26,7 @@ func (c *call) trace(err error) {
 	case err != nil:
 		result = errnoName(refusalOf(err).errno)
 	}
-	args := []any{"program", c.p.name, "device", c.x.device.name(), "call", c.name(),
+	args := []any{"program", c.p.name, "device", c.x.device.name, "call", c.name(),
 		"result", result, "arguments", c.arguments()}
 	if cmd := c.firmwareCommand(); cmd != "" {
 		args = append(args, "firmware", cmd)

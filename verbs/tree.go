@@ -20,14 +20,14 @@ func (d *device) files(n *netns) map[string]string {
 	_, link := d.linkLayer()
 	state, physical := d.portState()
 	t := map[string]string{
-		uv + "ibdev":          d.name(),
+		uv + "ibdev":          d.name,
 		uv + "dev":            fmt.Sprintf("%d:%d", devMajor, devMinor+d.index),
 		uv + "abi_version":    "1",
 		uv + "uevent":         fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/uverbs%d", devMajor, devMinor+d.index, d.index),
 		ib + "node_type":      "1: CA",
 		ib + "node_guid":      d.guidText(),
 		ib + "sys_image_guid": d.guidText(),
-		ib + "node_desc":      d.name(),
+		ib + "node_desc":      d.name,
 		ib + "board_id":       boardID,
 		ib + "hca_type":       "MT4121",
 		ib + "hw_rev":         "0",
@@ -68,7 +68,7 @@ var (
 )
 
 // ibDir returns the path of the device's files, without /sys.
-func (d *device) ibDir() string { return d.place.dir() + "/infiniband/" + d.name() }
+func (d *device) ibDir() string { return d.place.dir() + "/infiniband/" + d.name }
 
 // uverbsDir returns the path of the files of the device's descriptor, without /sys.
 func (d *device) uverbsDir() string {

@@ -37,10 +37,8 @@ Flags:
   --socket PATH       unix socket to make, at most 107 bytes. Choose a directory
                       in which only you can write: in /tmp anybody can create
                       PATH.lock before you do
-  --mode MODE         permission bits of the socket in octal; they decide who
-                      may connect (default: 0600)
-  --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6
-                      (default: any)
+  --mode MODE         permission bits of the socket: who may connect (0600)
+  --cpu LIST          cores that it may run on, such as 2,4-6 (default: any)
   --cores LIST        start one thread of the engine on each of these cores; the
                       threads share the clients. It cannot be combined with
                       --cpu (default: one thread)
@@ -54,13 +52,15 @@ Flags:
                       client wakes it, spin, or umwait, which rests the core
                       between polls and needs WAITPKG (default: sleep)
   --spin              the same as --idle spin
-  --verbs             also serve unmodified programs of rdma-core, in PATH.verbs
-                      (see docs/VERBS.md)
+  --verbs             serve programs of rdma-core, in PATH.verbs (docs/VERBS.md)
   --verbs-devices N   devices that programs of rdma-core see (default: 1)
   --link-layer LIST   link layers of these devices, in turn: ethernet (RoCE),
                       infiniband, or both with a comma (default: ethernet)
+  --device-name NAME  their names; %d is the number (default: nicless%d)
   --no-devx           no firmware commands (DEVX) for programs; --devx (default)
   --guard-posts       execute only whole WQEs; --no-guard-posts (default)
+  --guid GUID         GUID of the engine and its first device, 16 hexadecimal
+                      digits (default: one that stays; see docs/VERBS.md)
   --link LINK         a link to other engines and hosts; may be repeated:
                       pool:PATH,node=N   memory that several engines share
                       roce:ADDRESS[,peer=PREFIX]
@@ -97,6 +97,7 @@ type engineFlags struct {
 	spin, verbs, populate, devx, noDEVX         bool
 	guard, noGuard                              bool
 	devices                                     int
+	names, guid                                 string // --device-name, --guid
 	links                                       []string
 	fabric                                      []string
 	linkUsers                                   []string
@@ -123,6 +124,9 @@ func newEngine() *cobra.Command {
 			if err := checkPairs(c); err != nil {
 				return err
 			}
+			if err := checkNames("engine", f.names, c.Flags().Changed("device-name"), f.devices); err != nil {
+				return err
+			}
 			return f.serve(ctx, c.ErrOrStderr())
 		},
 	}
@@ -137,6 +141,8 @@ func newEngine() *cobra.Command {
 	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve unmodified programs of rdma-core too")
 	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that such programs see")
 	c.Flags().StringSliceVar(&f.links, "link-layer", nil, "link layers of these devices")
+	c.Flags().StringVar(&f.names, "device-name", "", "names of these devices")
+	c.Flags().StringVar(&f.guid, "guid", "", "GUID of the engine and its first device")
 	c.Flags().BoolVar(&f.devx, "devx", false, "such programs may use firmware commands: the default")
 	c.Flags().BoolVar(&f.noDEVX, "no-devx", false, "they may not")
 	c.Flags().BoolVar(&f.guard, "guard-posts", false, "execute their WQEs when all of them is there")
@@ -235,6 +241,16 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		return usagef("pool:PATH,node=N, roce:ADDRESS, ucx:HOST:PORT, auto and none are possible; see docs/FABRIC.md", "engine: --link: %v", err)
 	}
 	cfg.Links = f.fabric
+	cfg.DeviceNames = f.names
+	warnNames(stderr, f.names, f.devices)
+	claimed, err := claimGUID(f.guid, f.devices, stderr)
+	if err != nil {
+		return err
+	}
+	if claimed != nil {
+		defer claimed.release()
+		cfg.GUID = claimed.first
+	}
 	if _, err := links.ParseUsers(f.linkUsers); err != nil {
 		return usagef("names of users and uids, with commas between, or all", "engine: --link-users: %v", err)
 	}

@@ -55,12 +55,12 @@ const runFlagsUsage = `Flags:
                   nicless engine --socket PATH --verbs
   --private       start an engine for this program alone
   --devices N     devices of an engine that this command starts (default: 1)
-  --link-layer LIST  link layers of these devices, in turn: ethernet (RoCE),
-                  infiniband, or both with a comma (default: ethernet)
-  --link LINK     a link to other engines and hosts, if this command starts the
-                  engine; see nicless engine --help. Without it, RoCE opens
-                  by itself when the program connects to an address that is
-                  not of this engine, or waits for connections of rdma_cm
+  --link-layer LIST  their link layers, in turn: ethernet (default), infiniband
+  --device-name NAME  their names; %d is the number (default: nicless%d)
+  --guid GUID     GUID of such an engine (default: one that stays; docs/VERBS.md)
+  --link LINK     a link of such an engine to others; see nicless engine --help.
+                  Without it, RoCE opens by itself when the program connects to
+                  an address elsewhere, or waits for connections of rdma_cm
   --slow-memory   leave the memory that the program registers where it is; the
                   kernel copies the data. By default the engine maps the pages,
                   which is ten times as fast; docs/VERBS.md says what differs
@@ -104,6 +104,7 @@ Usage:
 type runFlags struct {
 	engine                 string
 	devices                int
+	names, guid            string // --device-name, --guid
 	links, fabric          []string
 	private, slow, explain bool
 	stacks, devx, noDEVX   bool
@@ -119,6 +120,8 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&f.engine, "engine", "", "socket of an engine that runs")
 	c.Flags().IntVar(&f.devices, "devices", 0, "devices of an engine to be started")
 	c.Flags().StringSliceVar(&f.links, "link-layer", nil, "link layers of an engine to be started")
+	c.Flags().StringVar(&f.names, "device-name", "", "names of the devices of an engine to be started")
+	c.Flags().StringVar(&f.guid, "guid", "", "GUID of an engine to be started")
 	c.Flags().StringArrayVar(&f.fabric, "link", nil, "a link of an engine to be started")
 	c.Flags().BoolVar(&f.private, "private", false, "an engine for this program alone")
 	c.Flags().BoolVar(&f.slow, "slow-memory", false, "leave registered memory where it is")
@@ -225,6 +228,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 	for _, w := range missingLibraries() {
 		fmt.Fprintf(stderr, "nicless: warning: %s\n", w)
 	}
+	warnNames(stderr, f.names, f.started())
 	place, release, err := f.place()
 	if err != nil {
 		return failed(err)
@@ -335,6 +339,10 @@ func (f *runFlags) check(c *cobra.Command) error {
 		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices and --engine exclude each other: the number of devices of a running engine cannot be changed", c.Name())
 	case len(f.links) > 0 && f.engine != "":
 		return usagef("nicless engine --socket PATH --verbs --link-layer LIST", "%s: --link-layer and --engine exclude each other: the devices of a running engine cannot be changed", c.Name())
+	case f.names != "" && f.engine != "":
+		return usagef("nicless engine --socket PATH --verbs --device-name NAME", "%s: --device-name and --engine exclude each other: the names of a running engine's devices cannot be changed", c.Name())
+	case f.guid != "" && f.engine != "":
+		return usagef("nicless engine --socket PATH --verbs --guid GUID", "%s: --guid and --engine exclude each other: the GUID of a running engine cannot be changed", c.Name())
 	case len(f.fabric) > 0 && f.engine != "":
 		return usagef("nicless engine --socket PATH --verbs --link LINK", "%s: --link and --engine exclude each other: the links of a running engine cannot be changed", c.Name())
 	case f.devx && f.noDEVX:
@@ -348,9 +356,18 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case f.engine != "" && f.private:
 		return usagef("leave one of them out", "%s: --engine and --private exclude each other", c.Name())
 	}
-	return errors.Join(checkPairs(c), checkTraceFile(f.trace), checkLinks(c.Name(), f.links),
+	names := checkNames(c.Name(), f.names, c.Flags().Changed("device-name"), f.started())
+	if f.guid != "" {
+		if _, err := parseGUID(c.Name(), f.guid, f.started()); err != nil {
+			return err
+		}
+	}
+	return errors.Join(checkPairs(c), names, checkTraceFile(f.trace), checkLinks(c.Name(), f.links),
 		checkCodes(f.codes), f.gpu.check(c))
 }
+
+// started returns how many devices an engine has that this command starts.
+func (f *runFlags) started() int { return max(f.devices, len(f.links), 1) }
 
 // settings returns the variables by which the library is told what the flags say.
 func (f *runFlags) settings() map[string]string {

@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/verbs"
 	"golang.org/x/sys/unix"
@@ -54,10 +55,26 @@ func (p place) alive() error {
 	return conn.Close()
 }
 
-// devices returns the number of devices that programs see.
-func (p place) devices() int {
+// names returns the names of the devices that programs see, sorted.
+func (p place) names() (names []string) {
 	list, _ := os.ReadDir(filepath.Join(p.verbs(), "sys/class/infiniband"))
-	return len(list)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// devices returns the number of devices that programs see.
+func (p place) devices() int { return len(p.names()) }
+
+// namedSo reports whether devices have the names of --device-name.
+func namedSo(have []string, names string) bool {
+	var all []string
+	for i := range have {
+		all = append(all, nic.Names(names).Of(uint8(i)))
+	}
+	slices.Sort(all)
+	return slices.Equal(have, all)
 }
 
 // links returns the link layers of these devices.
@@ -124,6 +141,13 @@ func (f *runFlags) place() (p place, release func(), err error) {
 			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
 				"--link-layer %s: your engine runs already, with %s", strings.Join(f.links, ","), strings.Join(have, ","))
 		}
+		if have := p.names(); f.names != "" && !namedSo(have, f.names) {
+			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
+				"--device-name %s: your engine runs already, with %s", f.names, strings.Join(have, ", "))
+		}
+		if err := f.checkRunningGUID(p); err != nil {
+			return p, nil, err
+		}
 		if asked, _ := os.ReadFile(filepath.Join(dir, linksFile)); len(f.fabric) > 0 &&
 			string(asked) != strings.Join(f.fabric, " ") {
 			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
@@ -135,7 +159,7 @@ func (f *runFlags) place() (p place, release func(), err error) {
 		0o600); err != nil {
 		return p, nil, err
 	}
-	p.engine, err = p.start(max(f.devices, len(f.links), 1), f.links, f.fabric, filepath.Join(dir, "users"))
+	p.engine, err = p.start(f, filepath.Join(dir, "users"))
 	return p, stopUsing, err
 }
 
@@ -237,7 +261,7 @@ func lock(path string, how int) (*os.File, error) {
 // start starts an engine that ends when no process holds a lock on the file users any more. The
 // engine runs in a new session, so that Ctrl-C in the terminal ends the program but not the
 // engine.
-func (p place) start(devices int, links, fabric []string, users string) (*exec.Cmd, error) {
+func (p place) start(f *runFlags, users string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -254,12 +278,17 @@ func (p place) start(devices int, links, fabric []string, users string) (*exec.C
 	}
 	defer ready.Close()
 	c := exec.Command(self, "engine", "--socket", p.socket, "--verbs", "--verbs-devices",
-		strconv.Itoa(devices),
-		"--users", users, "--ready-fd", "3")
-	if len(links) > 0 {
-		c.Args = append(c.Args, "--link-layer", strings.Join(links, ","))
+		strconv.Itoa(f.started()), "--users", users, "--ready-fd", "3")
+	if len(f.links) > 0 {
+		c.Args = append(c.Args, "--link-layer", strings.Join(f.links, ","))
 	}
-	for _, l := range fabric {
+	if f.names != "" {
+		c.Args = append(c.Args, "--device-name", f.names)
+	}
+	if f.guid != "" {
+		c.Args = append(c.Args, "--guid", f.guid)
+	}
+	for _, l := range f.fabric {
 		c.Args = append(c.Args, "--link", l)
 	}
 	c.Stdout, c.Stderr = log, log
@@ -272,7 +301,7 @@ func (p place) start(devices int, links, fabric []string, users string) (*exec.C
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	if isReady(ready, logPath, os.Stderr, startTime+waitOf(fabric)) {
+	if isReady(ready, logPath, os.Stderr, startTime+waitOf(f.fabric)) {
 		return c, nil
 	}
 	_ = c.Process.Kill()

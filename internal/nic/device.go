@@ -23,6 +23,9 @@ type Device interface {
 	// GUID returns a number that no other engine has.
 	GUID() uint64
 
+	// DeviceNames returns the names of the devices that clients see at the device's ports.
+	DeviceNames() Names
+
 	// AttachLocal returns a client in the device's own process. Such a client gives memory
 	// to the device with Client.AddRegion. name is for the log. registers makes the memory of the
 	// client's UAR pages, of so many bytes; nil leaves that to the device.

@@ -2,7 +2,6 @@ package nic
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"github.com/nicless/nicless/internal/packetring"
 )
@@ -140,9 +139,6 @@ type PortStats struct {
 
 // MaxPorts is the most ports that clients of a device see: one for each device of package verbs.
 const MaxPorts = 32
-
-// DeviceName returns the name of the device that clients of a port see. Clients in Go are at port 0.
-func DeviceName(n uint8) string { return fmt.Sprintf("nicless%d", n) }
 
 // A PortState is the state of a port that clients see. The zero value is the state of a new device.
 type PortState struct {

@@ -143,7 +143,7 @@ var mayImport = map[string][]string{
 	"engine/internal/loop": {
 		"engine/internal/pagefault", "engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
 		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/outage", "engine/internal/plan", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
-		"internal/clock", "internal/control", "internal/cpu", "internal/procmem", "internal/shm", "trace", "wqe",
+		"internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/shm", "trace", "wqe",
 	},
 	"engine/internal/request": {
 		"engine/internal/announce", "engine/internal/pagefault", "engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",

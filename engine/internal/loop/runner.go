@@ -15,6 +15,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/plan"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/cpu"
+	"github.com/nicless/nicless/internal/nic"
 )
 
 // A Loop is a shard's thread with all its layers. It visits queues.
@@ -40,6 +41,9 @@ type Runner struct {
 
 	RefusalSerial uint64 // of the last Refusals
 }
+
+// DeviceNames returns the names of the devices that clients see. They stay.
+func (r *Runner) DeviceNames() nic.Names { return nic.Names(r.Settings.Names) }
 
 // Refusals are those of the rules that can refuse requests. They do not change; others take their place.
 type Refusals struct {

@@ -5,13 +5,13 @@ package object
 // Settings are what a device keeps of its configuration; engine.Config explains each. None is 0
 // unless 0 has a meaning.
 type Settings struct {
-	CPUs, Cores  []int
-	Stay         bool
-	DMACores     []int
-	Populate     bool
-	Idle         Idle
-	Burst, Slice int
-	Limits       Limits
+	CPUs, Cores    []int
+	Names          string // nic.Names: of the devices that clients see
+	DMACores       []int
+	Stay, Populate bool
+	Idle           Idle
+	Burst, Slice   int
+	Limits         Limits
 }
 
 // Limits bound what one client may take.

@@ -134,7 +134,10 @@ func WhyCut(q *object.QP) object.Reason {
 }
 
 // deviceOf returns the name of the device that q's client sees.
-func deviceOf(q *object.QP) string { return nic.DeviceName(q.Client.Hosted.Port) }
+func deviceOf(q *object.QP) string { return nameOf(q.Client, q.Client.Hosted.Port) }
+
+// nameOf returns the name of a device.
+func nameOf(c *object.Client, n uint8) string { return nic.Names(c.Device.Settings.Names).Of(n) }
 
 // WhyNotCarried returns why nothing of one client reaches another, or is reached from a link: then both are
 // the same client.
@@ -144,9 +147,9 @@ func (sh *Reporter) WhyNotCarried(from, to *object.Client) object.Reason {
 		n = to.Hosted.Port
 	}
 	if sh.Outages.Down(n) {
-		return object.Because(codes.PortDown, "the port of %s is down", nic.DeviceName(n))
+		return object.Because(codes.PortDown, "the port of %s is down", nameOf(from, n))
 	}
-	return object.Because(codes.GIDChanged, "the address is none of %s, whose GID has changed", nic.DeviceName(n))
+	return object.Because(codes.GIDChanged, "the address is none of %s, whose GID has changed", nameOf(from, n))
 }
 
 // WhyNoRoom returns why a completion queue has no room.

@@ -112,5 +112,5 @@ func sourceOf(q *object.QP) *fault.Source {
 // sourceOfClient returns what rules match of a client.
 func sourceOfClient(c *object.Client) *fault.Source {
 	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number,
-		Device: nic.DeviceName(c.Hosted.Port)}
+		Device: nic.Names(c.Device.Settings.Names).Of(c.Hosted.Port)}
 }

@@ -57,7 +57,7 @@ func (d ports) act(r *loop.Faults, i int) {
 	r.Set.Act(i)
 	d.Journal.Log(slog.LevelInfo, "injected by rule "+rule.String(), "code", codes.FaultInjected.String())
 	for n := range uint8(nic.MaxPorts) {
-		if m := rule.Match.Device; m != "" && m != nic.DeviceName(n) {
+		if m := rule.Match.Device; m != "" && m != d.DeviceNames().Of(n) {
 			continue
 		}
 		if rule.GID != "" {

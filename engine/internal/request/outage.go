@@ -54,7 +54,7 @@ func (d ports) setPort(n uint8, up bool) {
 			d.cut(q, outage.PortDown)
 		}
 	}
-	d.Journal.Log(slog.LevelInfo, text, "device", nic.DeviceName(n))
+	d.Journal.Log(slog.LevelInfo, text, "device", d.DeviceNames().Of(n))
 	d.notifyPort(n, kind)
 }
 
@@ -76,7 +76,7 @@ func (d ports) changeGID(n uint8) {
 		}
 	}
 	d.Routes++ // datagrams ask for their paths again
-	d.Journal.Log(slog.LevelInfo, "a port has another GID", "device", nic.DeviceName(n))
+	d.Journal.Log(slog.LevelInfo, "a port has another GID", "device", d.DeviceNames().Of(n))
 	d.notifyPort(n, control.EventGIDChange)
 }
 

@@ -38,15 +38,18 @@ func FuzzNetlink(f *testing.F) {
 		p := r.program()
 		cq := p.ok(p.createCQ(15, 0)).value[abi.AttrCreateCQHandle]
 		p.ok(p.createQP(abi.QPTRC, cq))
-		n := r.netlink(5)
+		options := byte(0)
 		if len(input) > 0 {
-			k := n.socket()
-			k.options = uint32(input[0]&3) << unix.NETLINK_CAP_ACK
-			if input[0]&4 != 0 {
-				k.uid = 12345
-			}
-			input = input[1:]
-			defer func() { k.uid = r.p.uid }()
+			options, input = input[0], input[1:]
+		}
+		if options&4 != 0 {
+			r.p.uid = 12345
+		}
+		n := r.netlink(5)
+		for _, o := range []uint32{unix.NETLINK_CAP_ACK, unix.NETLINK_EXT_ACK} {
+			_, errno := r.option(n, o, uint32(options&1))
+			require.Zero(t, errno)
+			options >>= 1
 		}
 		for range mostCalls {
 			if len(input) < 2 {

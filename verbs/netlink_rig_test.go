@@ -49,7 +49,9 @@ func (n *nlRig) socket() *netlinkSocket {
 // option sets an option, or gets it.
 func (r *rig) option(n *nlRig, option, value uint32) (uint32, unix.Errno) {
 	r.Helper()
-	h, body, _ := r.request(opNetlink, 0, u32s(option, value), duplicated(r, []*os.File{n.file})...)
+	copies := duplicated(r, []*os.File{n.file})
+	defer closeFiles(copies...)
+	h, body, _ := r.request(opNetlink, 0, u32s(option, value), copies...)
 	if h.error != 0 {
 		return 0, unix.Errno(h.error)
 	}

@@ -70,50 +70,65 @@ func (k *netlinkSocket) startDump(d *netlinkDump) bool {
 	return true
 }
 
-// work returns what push sends next: the news that messages were lost, or a dump. If there is nothing, push
+// work returns the next thing to send: the note that messages were lost, or a dump. If there is nothing, push
 // has ended.
 func (k *netlinkSocket) work() (lost bool, d *netlinkDump) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	lost, d = k.lost, k.dump
-	k.lost = false
-	k.sending = lost || d != nil
-	return lost, d
+	k.sending = k.lost || k.dump != nil
+	return k.lost, k.dump
+}
+
+// sendNote tells the program that messages were lost. Those that are lost before this are in the same note.
+func (k *netlinkSocket) sendNote(fd int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err := sendNow(fd, nldev.AppendOverrun(nil))
+	if err != unix.EAGAIN {
+		k.lost = false
+	}
+	return err
 }
 
 // push sends a dump. If there is no room and wait is false, a goroutine goes on.
 func (k *netlinkSocket) push(wait bool) {
 	raw, err := k.file.SyscallConn()
-	if err != nil {
-		wait = true // the socket has ended: then sending fails at once
-	}
 	for {
 		lost, d := k.work()
-		var datagram []byte
-		switch {
-		case lost:
-			datagram = nldev.AppendOverrun(nil)
-		case d != nil:
-			datagram = d.next()
-		default:
+		attempt := k.sendNote
+		if !lost && d == nil {
 			return
 		}
-		if datagram != nil && err == nil {
-			err = pushOne(raw, datagram, wait)
-			if err == unix.EAGAIN {
-				go k.pushFrom(raw, datagram)
-				return
+		if !lost {
+			datagram := d.next()
+			if datagram == nil || err != nil {
+				k.endDump(d)
+				continue
 			}
+			attempt = func(fd int) error { return sendNow(fd, datagram) }
 		}
-		if d != nil && (datagram == nil || err != nil) {
-			k.endDump(d)
+		if err == nil {
+			err = pushOne(raw, attempt, wait)
+		}
+		switch {
+		case err == unix.EAGAIN:
+			go k.pushFrom(raw, attempt)
+			return
+		case err != nil && lost: // the socket has ended
+			k.dropNote()
 		}
 	}
 }
 
-// pushFrom waits until there is room for a datagram, and goes on after it.
-func (k *netlinkSocket) pushFrom(raw syscall.RawConn, datagram []byte) {
-	_ = pushOne(raw, datagram, true) // if the socket has ended, the next one fails too
+func (k *netlinkSocket) dropNote() {
+	k.mu.Lock()
+	k.lost = false
+	k.mu.Unlock()
+}
+
+// pushFrom waits until there is room, and goes on after it.
+func (k *netlinkSocket) pushFrom(raw syscall.RawConn, attempt func(fd int) error) {
+	_ = pushOne(raw, attempt, true) // if the socket has ended, the next one fails too
 	k.push(true)
 }
 
@@ -124,18 +139,17 @@ func (k *netlinkSocket) endDump(d *netlinkDump) {
 	k.s.engine.Refund(k.uid, d.cost)
 }
 
-// pushOne sends a datagram. It returns EAGAIN if there is no room and wait is false.
-func pushOne(raw syscall.RawConn, datagram []byte, wait bool) (err error) {
-	if !wait {
-		if failed := raw.Control(func(fd uintptr) { err = sendNow(int(fd), datagram) }); failed != nil {
-			return failed
-		}
-		return err
+// pushOne makes an attempt to send. It returns EAGAIN if there is no room and wait is false.
+func pushOne(raw syscall.RawConn, attempt func(fd int) error, wait bool) (err error) {
+	failed := error(nil)
+	if wait {
+		failed = raw.Write(func(fd uintptr) bool {
+			err = attempt(int(fd))
+			return err != unix.EAGAIN
+		})
+	} else {
+		failed = raw.Control(func(fd uintptr) { err = attempt(int(fd)) })
 	}
-	failed := raw.Write(func(fd uintptr) bool {
-		err = sendNow(int(fd), datagram)
-		return err != unix.EAGAIN
-	})
 	if failed != nil {
 		return failed
 	}

@@ -158,15 +158,15 @@ func TestNetlinkErrnos(t *testing.T) {
 // A program that the kernel would not let change devices gets its errno, before anything is parsed. It sees
 // no other user's resources and no keys.
 func TestNetlinkRights(t *testing.T) {
-	r := newRig(t)
-	p := r.program()
-	p.smallMR()
-	n := r.netlink(5)
-	mrs := n.table(nldev.CmdResMRGet, 40, 41)
+	s := newServing(t)
+	mine, other := s.rig(t), s.rig(t)
+	mine.program().smallMR()
+	mrs := mine.netlink(5).table(nldev.CmdResMRGet, 40, 41)
 	require.Len(t, mrs, 1)
 	require.Contains(t, mrs[0], 42)
-	k := n.socket()
-	k.uid = 12345
+
+	other.p.uid = 12345 // the user of all that it makes from now on
+	n := other.netlink(6)
 	require.Empty(t, n.table(nldev.CmdResMRGet, 40, 41))
 	summary, errno := n.get(nldev.CmdResGet, nlAttr32(1, 0))
 	require.Zero(t, errno)
@@ -179,13 +179,12 @@ func TestNetlinkRights(t *testing.T) {
 			require.Equal(t, ePERM, errno, "command %d", cmd)
 		}
 	}
-	p.context().uid = 12345
+	other.program().smallMR()
 	mrs = n.table(nldev.CmdResMRGet, 40, 41)
 	require.Len(t, mrs, 1)
 	require.NotContains(t, mrs[0], 42)
 	require.NotContains(t, mrs[0], 43)
-	p.context().uid = uint32(os.Getuid())
-	k.uid = uint32(os.Getuid()) // whose sockets are counted
+	require.Len(t, mine.netlink(7).table(nldev.CmdResMRGet, 40, 41), 2, "the server's user sees both")
 }
 
 // Options change what acknowledgements have.

@@ -30,6 +30,9 @@ type netlinks struct {
 
 	served sync.WaitGroup
 
+	// Returns the counters of a port; nil: it has none. Set before programs connect.
+	counters func(*device) []nldev.Counter
+
 	mu     sync.Mutex
 	all    map[uint64]*netlinkSocket // by the cookie of the program's end
 	closed bool                      // no more sockets are made

@@ -6,8 +6,13 @@ import "github.com/nicless/nicless/verbs/internal/nldev"
 
 // Counters in NETLINK_RDMA. Counters by queue pair do not exist, and none is optional.
 
-// portCounters returns the counters of a device's port, in the order of their numbers.
-func (s *Server) portCounters(*device) []nldev.Counter { return nil }
+// countersOf returns the counters of a device's port, in the order of their numbers.
+func (l *netlinks) countersOf(d *device) []nldev.Counter {
+	if l.counters == nil {
+		return nil
+	}
+	return l.counters(d)
+}
 
 func getCounters(c *netlinkCall) (nldev.List, error) {
 	d, port, err := c.devicePort()
@@ -17,7 +22,7 @@ func getCounters(c *netlinkCall) (nldev.List, error) {
 	about, ok := c.attrs.Uint32(nldev.AttrStatRes)
 	switch {
 	case !ok:
-		all := c.k.s.portCounters(d)
+		all := c.k.s.netlink.countersOf(d)
 		if len(all) == 0 {
 			return nil, eINVAL // as from a driver without counters
 		}
@@ -56,7 +61,7 @@ func getCounterStatus(c *netlinkCall) (nldev.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := c.k.s.portCounters(d)
+	all := c.k.s.netlink.countersOf(d)
 	if len(all) == 0 {
 		return nil, eINVAL
 	}

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"encoding/json"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -152,4 +153,30 @@ func TestNewerRdma(t *testing.T) {
 
 	l := newLab(t)
 	require.Contains(t, l.run(append(slices.Clone(rdma), "system")...), "monitor on")
+}
+
+// A process has the number of the reader's PID namespace, and none if it is not there.
+func TestRdmaPIDs(t *testing.T) {
+	t.Parallel()
+	need(t, "rdma", "ibv_rc_pingpong", "unshare")
+	below := []string{"unshare", "-Urpf", "--mount-proc"}
+	if said, err := exec.Command(below[0], append(below[1:], "true")...).CombinedOutput(); err != nil {
+		proctest.Missing(t, "needs user namespaces: %v %s", err, said)
+	}
+	l := newLab(t)
+	line := "ibv_rc_pingpong -d nicless0 -g 0 -p "
+	outer := l.start(strings.Fields(line + itoa(freeport.TCP(t)))...)
+	outer.awaits("it has a PD", func() bool { return strings.Contains(l.run("rdma", "res", "show", "pd"), "comm ibv_rc_pingpong") })
+	said := l.run(append(below, "sh", "-c", line+itoa(freeport.TCP(t))+` >/dev/null &
+		until rdma res show pd | grep -q pid; do :; done
+		rdma -j res show pd
+		kill $!`)...)
+	var pds []rdmaRow
+	require.NoError(t, json.Unmarshal([]byte(said), &pds), said)
+	require.Len(t, pds, 2)
+	slices.SortFunc(pds, func(a, b rdmaRow) int { return len(a) - len(b) })
+	require.NotContains(t, pds[0], "pid")
+	require.EqualValues(t, 2, pds[1]["pid"], "the first child of the first process")
+	require.Equal(t, "ibv_rc_pingpong", pds[1]["comm"])
+	outer.kill()
 }

@@ -221,11 +221,7 @@ func (x *uctx) translate(ev *control.Event) {
 	if event, ok := portEvents[ev.Kind]; ok {
 		x.s.renewPorts(x) // before the program asks
 		x.publishEngine(ev)
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		for _, a := range x.asyncs {
-			a.send(uint64(ev.Number), event)
-		}
+		x.notifyPort(ev.Number, event)
 		return
 	}
 	t, ok := eventTypes[ev.Kind]
@@ -278,6 +274,15 @@ func leftOut(n int) string {
 func (o *eventState) notify(event uint32) {
 	if o.async.send(o.element, event) {
 		o.sent++
+	}
+}
+
+// notifyPort sends the program an event of the device's port.
+func (x *uctx) notifyPort(port, event uint32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, a := range x.asyncs {
+		a.send(uint64(port), event)
 	}
 }
 

@@ -204,17 +204,33 @@ func (x *uctx) setGIDs() error {
 	return x.client.SetGIDs(table)
 }
 
-// renewGIDs gives the engine the table of a namespace that has changed, for all its contexts.
-func (s *Server) renewGIDs(n *netns) {
+// contextsOf returns the contexts of a namespace.
+func (s *Server) contextsOf(n *netns) (all []*uctx) {
 	s.mu.Lock()
-	var all []*uctx
+	defer s.mu.Unlock()
 	for _, x := range s.contexts {
 		if x.net == n {
 			all = append(all, x)
 		}
 	}
-	s.mu.Unlock()
-	for _, x := range all {
+	return all
+}
+
+// renewGIDs gives the engine the table of a namespace that has changed, for all its contexts.
+func (s *Server) renewGIDs(n *netns) {
+	for _, x := range s.contextsOf(n) {
 		_ = x.setGIDs() // fails only if the context has ended
+	}
+}
+
+// notifyGIDs sends the contexts of a namespace whose table has changed the event that Linux sends for each entry
+// of RoCE that comes or goes (dispatch_gid_change_event in drivers/infiniband/core/cache.c). The table of an
+// InfiniBand port does not depend on addresses. Call it when the files of the table are written, because
+// programs then read them.
+func (s *Server) notifyGIDs(n *netns) {
+	for _, x := range s.contextsOf(n) {
+		if x.device.lid == 0 {
+			x.notifyPort(1, abi.EventGIDChange)
+		}
 	}
 }

@@ -88,12 +88,18 @@ func (s *Server) files(n *netns) map[string]string {
 
 // rescan brings the table and the tree of a namespace up to date.
 func (s *Server) rescan(n *netns, found []address) error {
-	defer s.announce() // without the tree's lock
+	changed := false
+	defer func() { // without the tree's lock
+		if changed {
+			s.notifyGIDs(n)
+		}
+		s.announce()
+	}()
 	t := &n.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := *n.netdev()
-	changed := n.scan(found)
+	changed = n.scan(found)
 	s.notifyNetdev(n, before)
 	if changed {
 		s.renewGIDs(n)

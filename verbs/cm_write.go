@@ -17,6 +17,9 @@ func (p *process) write(h wireHeader, b []byte, files []nic.File) ([]byte, []*os
 	if err != nil {
 		return nil, nil, err
 	}
+	if f := p.mads[h.context]; f != nil {
+		return f.write(h, le.Uint64(b), written)
+	}
 	ch := p.managers[h.context]
 	if ch == nil {
 		return nil, nil, refuse(eBADF, "rdma_cm: channel %d: this process has not opened it", h.context)

@@ -121,6 +121,16 @@
 //   - netlink_pid.go: which number a process has in a reader's PID namespace
 //   - internal/nldev: the formats
 //
+// Management datagrams (MADs):
+//
+//   - mad_file.go: when a file of MADs is open; what a read of it gets
+//   - mad_agent.go: which agents a program may register, and which of them gets an unsolicited datagram
+//   - mad_send.go: whether a write is right; when a request is answered, and when it times out
+//   - mad_subnet.go: the subnet that programs see: one switch, and where a LID or a directed route leads
+//   - mad_answer.go: how the nodes of the subnet answer
+//   - mad_counters.go: which counter of sysfs is which of PortCounters, and since when it counts
+//   - internal/mad: formats of datagrams and attributes
+//
 // Other engines and hosts:
 //
 //   - remote.go: whether a peer is elsewhere, and the path that a queue pair or address handle then holds

@@ -192,6 +192,14 @@ func (d *device) links() map[string]string {
 		uv + "/device":                                            function,
 		uv + "/subsystem":                                         "class/infiniband_verbs",
 	}
+	targets[fmt.Sprintf("class/infiniband_mad/umad%d", d.index)] = d.umadDir()
+	targets[fmt.Sprintf("dev/char/%d:%d", devMajor, umadMinor+d.index)] = d.umadDir()
+	targets[d.umadDir()+"/device"] = function
+	if d.lid != 0 {
+		targets[fmt.Sprintf("class/infiniband_mad/issm%d", d.index)] = d.issmDir()
+		targets[fmt.Sprintf("dev/char/%d:%d", devMajor, issmMinor+d.index)] = d.issmDir()
+		targets[d.issmDir()+"/device"] = function
+	}
 	t := make(map[string]string, len(targets))
 	for at, to := range targets {
 		t[at] = relative(path.Dir(at), to)

@@ -42,8 +42,9 @@ type process struct {
 	pending    map[uint64]*extent // extents that the shim was asked to map, by address
 	// Channels of rdma_cm that the process has opened or adopted, by the inode of their pipe.
 	managers  map[uint64]*cmChannel
-	program   *cm.Program // the process as the connection manager sees it
-	lines     nic.Speaker // bounds the lines about this process in the log
+	mads      map[uint64]*madFile // files of MADs that it has opened or adopted, by the inode of their socket
+	program   *cm.Program         // the process as the connection manager sees it
+	lines     nic.Speaker         // bounds the lines about this process in the log
 	past      history
 	explained budget // bounds the lines about this process for watchers
 }
@@ -118,6 +119,7 @@ func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 		net: s.share(s.nowhere), memory: &memory{engine: s.engine, uid: uid, maps: m},
 		subscriber: &subscriber{s: s, counts: make(map[nic.Source]int)}, contexts: make(map[uint64]*uctx),
 		pending: make(map[uint64]*extent), managers: make(map[uint64]*cmChannel),
+		mads: make(map[uint64]*madFile),
 	}
 }
 
@@ -194,6 +196,7 @@ var requests = map[wireOp]func(*process, wireHeader, []byte, []nic.File) ([]byte
 	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free,
 	opAddresses: (*process).addresses, opOpenChannel: (*process).openChannel, opWrite: (*process).write,
 	opNetlink: (*process).netlink,
+	opOpenMAD: (*process).openMAD, opMADIoctl: (*process).ioctlMAD, opMADRead: (*process).readMAD,
 }
 
 // handle answers one datagram. The caller sends and closes the files of the answer.
@@ -336,6 +339,10 @@ func (p *process) adopt(h wireHeader, _ []byte, files []nic.File) ([]byte, []*os
 	inode, err := inodeOf(files[0])
 	if err != nil {
 		return nil, nil, expected(eBADF, "adopt: %v", err)
+	}
+	if f := p.s.madFileOf(inode, cookie); f != nil {
+		p.mads[f.inode] = f
+		return f.opened(h), nil, nil
 	}
 	p.s.mu.Lock()
 	x := p.s.contexts[inode]

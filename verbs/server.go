@@ -59,6 +59,7 @@ type Server struct {
 	silent        *unixsock.Waiter
 	clogged       func(uid uint32) bool // nic.Device.Clogged, except in tests
 	manager       *cm.Manager
+	mads          mads
 	fabric        Fabric // nil: there is none
 	devx          bool   // not Config.NoDEVX
 	guardPosts    bool   // Config.GuardPosts
@@ -153,6 +154,7 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 		s.devices = append(s.devices, d)
 	}
 	s.netlink.init()
+	s.mads.files, s.mads.reset = make(map[uint64]*madFile), make(map[counterOf]uint64)
 	s.channels = make(map[uint64]*cmChannel)
 	s.manager = cm.New(s.managerConfig())
 	var err error
@@ -253,6 +255,7 @@ func (s *Server) closeAll() {
 	s.mu.Unlock()
 	s.closeChannels()
 	s.closeNetlinks()
+	s.closeMADs()
 	for _, x := range open {
 		x.fatal()
 		x.end()

@@ -20,9 +20,11 @@ func (d *device) files(n *netns) map[string]string {
 	_, link := d.linkLayer()
 	state, physical := d.portState()
 	t := map[string]string{
-		uv + "ibdev":          d.name,
-		uv + "dev":            fmt.Sprintf("%d:%d", devMajor, devMinor+d.index),
-		uv + "abi_version":    "1",
+		uv + "ibdev":           d.name,
+		uv + "dev":             fmt.Sprintf("%d:%d", devMajor, devMinor+d.index),
+		uv + "abi_version":     "1",
+		d.umadDir() + "/ibdev": d.name, d.umadDir() + "/port": "1",
+		d.umadDir() + "/dev":  fmt.Sprintf("%d:%d", devMajor, umadMinor+d.index),
 		uv + "uevent":         fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/uverbs%d", devMajor, devMinor+d.index, d.index),
 		ib + "node_type":      "1: CA",
 		ib + "node_guid":      d.guidText(),
@@ -40,6 +42,10 @@ func (d *device) files(n *netns) map[string]string {
 		port + "sm_lid": fmt.Sprintf("%#x", d.subnetManager()), port + "sm_sl": "0",
 		port + "cap_mask": fmt.Sprintf("%#08x", d.portCaps()),
 		port + "pkeys/0":  "0xffff",
+	}
+	if d.lid != 0 { // a port of RoCE has no subnet manager
+		t[d.issmDir()+"/ibdev"], t[d.issmDir()+"/port"] = d.name, "1"
+		t[d.issmDir()+"/dev"] = fmt.Sprintf("%d:%d", devMajor, issmMinor+d.index)
 	}
 	for i := range d.gidEntries() {
 		e, ok := n.entry(d, i)
@@ -73,6 +79,14 @@ func (d *device) ibDir() string { return d.place.dir() + "/infiniband/" + d.name
 // uverbsDir returns the path of the files of the device's descriptor, without /sys.
 func (d *device) uverbsDir() string {
 	return fmt.Sprintf("%s/infiniband_verbs/uverbs%d", d.place.dir(), d.index)
+}
+
+// umadDir and issmDir return the paths of the files of the device's management datagrams, without /sys.
+func (d *device) umadDir() string {
+	return fmt.Sprintf("%s/infiniband_mad/umad%d", d.place.dir(), d.index)
+}
+func (d *device) issmDir() string {
+	return fmt.Sprintf("%s/infiniband_mad/issm%d", d.place.dir(), d.index)
 }
 
 func gidText(g [16]byte) (s string) {

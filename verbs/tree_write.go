@@ -224,6 +224,13 @@ func (s *Server) writeNodes() error {
 	root := filepath.Join(s.dir, nodesName, "infiniband")
 	err := os.MkdirAll(root, 0o755)
 	for _, d := range s.devices {
+		for name, minor := range map[string]uint32{"umad": umadMinor, "issm": issmMinor} {
+			if name == "issm" && d.lid == 0 {
+				continue
+			}
+			err = errors.Join(err, os.WriteFile(filepath.Join(root, fmt.Sprintf("%s%d", name, d.index)),
+				fmt.Appendf(nil, "%d:%d\n", devMajor, minor+d.index), 0o644))
+		}
 		number := fmt.Appendf(nil, "%d:%d\n", devMajor, devMinor+d.index)
 		err = errors.Join(err, os.WriteFile(filepath.Join(root, fmt.Sprintf("uverbs%d", d.index)), number,
 			0o644))

@@ -66,6 +66,9 @@ const (
 	opOpenChannel wireOp = 10
 	opWrite       wireOp = 11
 	opNetlink     wireOp = 12
+	opOpenMAD     wireOp = 14
+	opMADIoctl    wireOp = 15
+	opMADRead     wireOp = 16
 )
 
 // Kinds of outs and needs in an answer.

@@ -169,9 +169,10 @@ var mayImport = map[string][]string{
 	// Emulation of the kernel for programs that use rdma-core: a client of the engine. The
 	// engine does not know it.
 	"verbs/internal/abi":   {},
+	"verbs/internal/mad":   {},
 	"verbs/internal/nldev": {},
 	"verbs/internal/cm":    {"internal/budget", "internal/nic", "verbs/internal/abi"},
-	"verbs":                {"engine", "packet", "wqe", "field/devx", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi", "verbs/internal/cm", "verbs/internal/nldev"},
+	"verbs":                {"engine", "packet", "wqe", "field/devx", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi", "verbs/internal/cm", "verbs/internal/mad", "verbs/internal/nldev"},
 
 	// Emulated accelerators: beside the host API, not above it.
 	"accel": {"accel/ptx", "wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},

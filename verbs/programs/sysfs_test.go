@@ -17,7 +17,7 @@ func TestSysfs(t *testing.T) {
 	require.Regexp(t, `Infiniband device 'nicless0' port 1 status:\n\tdefault gid:\t fe80:`, l.run("ibstatus"))
 	for command, want := range map[string]string{
 		"ls -l /sys/class/infiniband/":                                 `nicless0 -> ../../devices/pci0000:00/`,
-		"ls -l /dev/infiniband/":                                       `^total 0\ncrw-rw-rw- .* 10, +\d+ .* rdma_cm\ncrw-rw-rw- .* 231, 192 .* uverbs0\n$`,
+		"ls -l /dev/infiniband/":                                       `^total 0\ncrw-rw-rw- .* 10, +\d+ .* rdma_cm\ncrw-rw-rw- .* 231, +0 .* umad0\ncrw-rw-rw- .* 231, 192 .* uverbs0\n$`,
 		"realpath /sys/class/infiniband/nicless0/device":               `^/sys/devices/pci0000:00/0000:00:\S+/0000:..:00\.0\n$`,
 		"cat /sys/class/infiniband/nicless0/device/../class":           `^0x060400\n$`,
 		"cd /sys/class/infiniband/nicless0/device && /bin/pwd":         `^/sys/devices/pci0000:00/0000:00:\S+/0000:..:00\.0\n$`,

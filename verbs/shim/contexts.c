@@ -63,9 +63,18 @@ bool nv_is_channel(const struct nv_context *c) {
 	return major(c->rdev) == MISC;
 }
 
+bool nv_is_mad(const struct nv_context *c) {
+	enum { UVERBS = 231, FIRST_UVERBS = 192 }; /* umad and issm come before uverbs */
+	return major(c->rdev) == UVERBS && minor(c->rdev) < FIRST_UVERBS;
+}
+
+uint32_t nv_mads;
+
 void nv_context_add(const struct nv_context *c) {
 	uint32_t n = __atomic_load_n(&used, __ATOMIC_RELAXED), i, empty = n;
 	struct slot *s;
+	if (nv_is_mad(c))
+		__atomic_store_n(&nv_mads, 1, __ATOMIC_RELAXED);
 	for (i = 0; i < n; i++) {
 		uint64_t ino = __atomic_load_n(&slots[i].ino, __ATOMIC_RELAXED);
 		if (ino == c->id.ino) {
@@ -156,10 +165,10 @@ int nv_open_device(uint32_t device, int flags) {
 	if (error == 0 && nv_tell_addresses(p) == EIO)
 		error = EIO;
 	if (error == 0) {
-		nv_begin(p, device == NV_CHANNEL ? NV_OPEN_CHANNEL : NV_OPEN, 0);
+		nv_begin(p, device == NV_CHANNEL ? NV_OPEN_CHANNEL : device >= NV_MAD ? NV_OPEN_MAD : NV_OPEN, 0);
 		if (device != NV_CHANNEL) {
 			o = nv_room(p, sizeof *o);
-			o->device = device;
+			o->device = device >= NV_MAD ? device - NV_MAD : device;
 		}
 		error = nv_ask(p);
 	}
@@ -174,7 +183,7 @@ int nv_open_device(uint32_t device, int flags) {
 		error = errno;
 	if (error && fd >= 0)
 		close(fd);
-	else if (fd >= 0 && device != NV_CHANNEL)
+	else if (fd >= 0 && device < NV_MAD)
 		nv_watch(fd);
 	return nv_leave(p, &entry, error) == 0 ? fd : -1;
 }

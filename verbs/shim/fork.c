@@ -120,7 +120,7 @@ void nv_fork_in_parent(void) {
 	if (done[0] < 0)
 		return;
 	close(done[1]);
-	while (read(done[0], &byte, 1) < 0 && errno == EINTR)
+	while (NV_REAL(read)(done[0], &byte, 1) < 0 && errno == EINTR)
 		;
 	close(done[0]);
 	errno = error;

@@ -31,7 +31,7 @@ static uint64_t start_of_brk(void) {
 	if (__atomic_load_n(&start, __ATOMIC_RELAXED))
 		return start;
 	fd = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	n = fd < 0 ? -1 : NV_REAL(read)(fd, text, sizeof text - 1);
 	if (fd >= 0)
 		close(fd);
 	if (n > 0) {

@@ -254,7 +254,7 @@ int nv_ioctl(int fd, uint64_t arg) {
 	c.p = p;
 	c.arg = arg;
 	error = nv_adopt(p, fd, &context);
-	if (error == 0 && nv_is_channel(&context))
+	if (error == 0 && (nv_is_channel(&context) || nv_is_mad(&context)))
 		error = ENOTTY;
 	if (error == 0 && (!nv_connected(p) || context.generation != p->generation))
 		error = EIO; /* the connection has ended over which the context was opened */

@@ -97,7 +97,7 @@ static char *row(struct nv_maps *m) {
 		memmove(m->text, m->text + m->begin, m->end - m->begin);
 		m->end -= m->begin;
 		m->begin = 0;
-		n = read(m->fd, m->text + m->end, sizeof m->text - m->end);
+		n = NV_REAL(read)(m->fd, m->text + m->end, sizeof m->text - m->end);
 		if (n <= 0)
 			return NULL;
 		m->end += (size_t)n;

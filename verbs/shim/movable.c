@@ -128,7 +128,7 @@ int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool 
 	if (error)
 		return error;
 	fd = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	n = fd < 0 ? -1 : NV_REAL(read)(fd, text, sizeof text - 1);
 	if (fd >= 0)
 		close(fd);
 	if (n < 0)

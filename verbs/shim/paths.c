@@ -8,7 +8,7 @@
  *   such a list expect more files than the tree has
  * Every network namespace has such a tree, because the GIDs in it are those of the namespace.
  *
- *   /dev/infiniband: always. uverbsN and rdma_cm are there files with the device's number
+ *   /dev/infiniband: always. uverbsN, umadN, issmN and rdma_cm are there files with the device's number
  *
  * A relative path is redirected if it leads there from the kernel's /sys or /dev. In a directory
  * of the tree the kernel follows relative paths itself, because the tree consists of ordinary
@@ -40,15 +40,12 @@ static const char *below(const char *path, const char *prefix) {
 	return path + n;
 }
 
-/* Returns the N of "/uverbsN", NV_CHANNEL for "/rdma_cm", or -1. */
-static int64_t number(const char *rest) {
-	static const char uverbs[] = "/uverbs";
-	const char *digits = rest + sizeof uverbs - 1;
+/* Returns the N after the prefix, or -1. */
+static int64_t numbered(const char *rest, const char *prefix) {
+	const char *digits = rest + strlen(prefix);
 	int64_t n = 0;
 	size_t i;
-	if (strcmp(rest, "/rdma_cm") == 0)
-		return NV_CHANNEL;
-	if (strncmp(rest, uverbs, sizeof uverbs - 1) != 0 || digits[0] == '\0' || (digits[0] == '0' && digits[1]))
+	if (strncmp(rest, prefix, strlen(prefix)) != 0 || digits[0] == '\0' || (digits[0] == '0' && digits[1]))
 		return -1;
 	for (i = 0; digits[i]; i++) {
 		if (digits[i] < '0' || digits[i] > '9' || i == 9)
@@ -56,6 +53,21 @@ static int64_t number(const char *rest) {
 		n = 10 * n + (digits[i] - '0');
 	}
 	return n;
+}
+
+/* Returns the N of "/uverbsN", NV_CHANNEL for "/rdma_cm", NV_MAD and the minor number for "/umadN" and
+ * "/issmN", or -1. */
+static int64_t number(const char *rest) {
+	enum { PORTS = 64 }; /* the minor numbers of issm come after so many of umad */
+	int64_t n = numbered(rest, "/umad");
+	if (strcmp(rest, "/rdma_cm") == 0)
+		return NV_CHANNEL;
+	if (n >= 0)
+		return n < PORTS ? NV_MAD + n : -1;
+	n = numbered(rest, "/issm");
+	if (n >= 0)
+		return n < PORTS ? NV_MAD + PORTS + n : -1;
+	return numbered(rest, "/uverbs");
 }
 
 static bool exists(const char *path) {
@@ -189,7 +201,8 @@ static bool untidy(const char *path) { return strstr(path, "//") || strstr(path,
 
 /* Reports whether a relative path can lead to a device. */
 static bool relevant(const char *path) {
-	return strstr(path, "infiniband") || strstr(path, "uverbs") || strstr(path, "rdma_cm");
+	return strstr(path, "infiniband") || strstr(path, "uverbs") || strstr(path, "rdma_cm") ||
+		strstr(path, "umad") || strstr(path, "issm");
 }
 
 /* Makes a path absolute that is relative to the directory dir. */
@@ -246,7 +259,7 @@ void nv_be_device(struct stat *st, dev_t rdev) {
 int nv_as_device(const struct nv_place *place, struct stat *st) {
 	char text[32] = "", *colon;
 	int fd = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, place->path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	ssize_t n = fd < 0 ? -1 : NV_REAL(read)(fd, text, sizeof text - 1);
 	if (fd >= 0)
 		close(fd);
 	colon = n > 0 ? strchr(text, ':') : NULL;

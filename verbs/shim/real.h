@@ -16,7 +16,7 @@
 	X(realpath) X(__realpath_chk) X(canonicalize_file_name)                                     \
 	X(chdir) X(getcwd) X(__getcwd_chk) X(get_current_dir_name)                                  \
 	X(getxattr) X(lgetxattr) X(listxattr) X(llistxattr)                                         \
-	X(ioctl) X(mmap) X(mmap64) X(syscall) X(write)                                              \
+	X(ioctl) X(mmap) X(mmap64) X(syscall) X(write) X(read) X(__read_chk)                        \
 	X(socket) X(bind) X(connect) X(getsockname) X(getpeername) X(getsockopt) X(setsockopt)      \
 	X(sendto) X(sendmsg) X(recvfrom) X(__recvfrom_chk) X(recvmsg)                               \
 	X(madvise) X(mremap) X(_Fork) X(clone)

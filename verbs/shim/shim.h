@@ -14,6 +14,7 @@
  *   ioctl.c      one ioctl
  *   write.c      one write to a channel
  *   route.c      how the kernel would send
+ *   mad.c        files of management datagrams (MADs): ioctl, read and write
  *   mappings.c   what is mapped in this process
  *   movable.c    which pages may be moved into shared memory
  *   gpu.c        which of them the driver of a GPU has pinned; registers for a GPU
@@ -202,14 +203,19 @@ int nv_tell_addresses(struct nv_process *p);
 /* Reports whether fd is a context in the table. st, unless NULL, is the result of fstat. Takes no lock. */
 bool nv_context_of(int fd, const struct stat *st, struct nv_context *c);
 bool nv_is_channel(const struct nv_context *c);
+bool nv_is_mad(const struct nv_context *c); /* a file of management datagrams */
+
+/* Reports whether this process may have files of MADs. Each read and write asks this first. */
+extern uint32_t nv_mads;
+static inline bool nv_has_mads(void) { return __atomic_load_n(&nv_mads, __ATOMIC_RELAXED) != 0; }
 void nv_context_add(const struct nv_context *c); /* called under the lock */
 
 /* Stores in *c which context fd is, and asks the server if fd is not in the table. Returns
  * 0, ENOTTY if fd is no context, or another errno. Called under the lock. */
 int nv_adopt(struct nv_process *p, int fd, struct nv_context *c);
 
-/* The device /dev/infiniband/rdma_cm, among the numbers of uverbs devices. */
-enum { NV_CHANNEL = 1 << 30 };
+/* The device /dev/infiniband/rdma_cm, and the first of umad and issm, among the numbers of uverbs devices. */
+enum { NV_CHANNEL = 1 << 30, NV_MAD = 1 << 29 };
 
 /* Opens /dev/infiniband/uverbsN, where N is `device`: returns a descriptor, or -1 with errno set. */
 int nv_open_device(uint32_t device, int flags);
@@ -358,6 +364,15 @@ int nv_ioctl(int fd, uint64_t arg);
 
 /* write.c: returns 0 or an errno; EBADF: fd is no channel. */
 int nv_write(int fd, const void *data, size_t count);
+
+/* write.c: writes the answer in p to the program's memory, and stores in *bytes how many; 0 or an errno. */
+int nv_write_answer(struct nv_process *p, uint64_t *bytes);
+
+/* mad.c: each returns false if fd is no file of MADs. Else it has made the call, and stores the result,
+ * with errno set if that is negative. */
+bool nv_mad_ioctl(int *result, int fd, unsigned long request, uint64_t arg);
+bool nv_mad_read(ssize_t *result, int fd, void *data, size_t count);
+bool nv_mad_write(ssize_t *result, int fd, const void *data, size_t count);
 
 /* route.c: stores the address from which the kernel would send. Returns 0 or an errno. */
 int nv_find_route(const struct nv_route *r, uint8_t own[NV_ADDRESS]);

@@ -27,8 +27,11 @@ enum nv_op {
 	NV_ADDRESSES = 8, /* nv_addresses, nv_address... -> nv_network: the addresses of the network namespace */
 
 	NV_OPEN_CHANNEL = 10, /* nothing -> nv_opened + [read end of a pipe]: /dev/infiniband/rdma_cm */
-	NV_WRITE = 11,        /* nv_write... -> nv_answer...: a write to such a channel */
+	NV_WRITE = 11,        /* nv_write... -> nv_answer...: a write to such a channel, or to a file of MADs */
 	NV_NETLINK = 12,      /* nv_netlink [+ socket] -> nv_netlink [+ socket]: sockets of NETLINK_RDMA */
+	NV_OPEN_MAD = 14,  /* nv_open, device: the minor number -> nv_opened + [socket]: a file of MADs */
+	NV_MAD_IOCTL = 15, /* nv_mad -> nv_answer...: an ioctl on such a file */
+	NV_MAD_READ = 16,  /* nv_mad -> nv_answer...: a read from it */
 };
 
 /* Begins every datagram. */
@@ -200,6 +203,7 @@ struct nv_write {
 };
 
 #define NV_MAX_WRITE 1024
+#define NV_MAD_ARG 40
 #define NV_ADDRESS 32
 
 /* Two socket addresses. The family of the first one is 0 if the kernel may choose it. */
@@ -234,6 +238,21 @@ struct nv_netlink {
 #define NV_NETLINK_OPEN 0u
 #define NV_NETLINK_GROUPS 0x10000u /* the groups of bind, one bit each; setting adds some */
 #define NV_NETLINK_GET 0x20000u
+
+/* A file of MADs is an open of /dev/infiniband/umadN or issmN. Its descriptor is a socket, and the server
+ * has sent one byte to the program's end as long as a datagram waits, so that poll and O_NONBLOCK do what
+ * they do for the kernel's file. A read takes this byte, and asks for the datagram. The server sends another
+ * byte after it has answered, if a datagram still waits: also the one that did not fit. With EAGAIN nothing
+ * waits any more, and the read begins again. A write is a request NV_WRITE, without needs.
+ *
+ * In answers, also in those with NV_FAILED, the `value` of an nv_out is the address for its bytes. */
+struct nv_mad {
+	uint64_t arg;     /* address of the argument of the ioctl, or of the buffer of the read */
+	uint64_t count;   /* bytes of the buffer */
+	uint32_t request; /* number of the ioctl; 0: a read */
+	uint32_t unreadable; /* 1: arg points to no memory of the program, and bytes is zero */
+	uint8_t bytes[NV_MAD_ARG]; /* to which arg points, as many as the number of the ioctl says */
+};
 
 /* The program maps `length` bytes, whole pages, of its context from `offset` on. The shim has
  * reserved the addresses from addr on, and maps the memory of the answer there. */

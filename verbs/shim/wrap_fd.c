@@ -1,4 +1,4 @@
-/* ioctl on devices, and write to channels. */
+/* ioctl on devices, write to channels, and files of MADs. */
 #include "shim.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 NV_EXPORT int ioctl(int fd, unsigned long request, ...) {
 	va_list args;
 	void *arg;
-	int error;
+	int error, result;
 	va_start(args, request);
 	arg = va_arg(args, void *);
 	va_end(args);
@@ -29,14 +29,20 @@ NV_EXPORT int ioctl(int fd, unsigned long request, ...) {
 			return -1;
 		}
 	}
+	if (((uint32_t)request >> 8 & 0xff) == RDMA_IOCTL_MAGIC && nv_dir() &&
+	    nv_mad_ioctl(&result, fd, request, (uint64_t)(uintptr_t)arg))
+		return result;
 	return nv_is_gpu_ioctl(request) ? nv_gpu_ioctl(fd, request, arg) : NV_REAL(ioctl)(fd, request, arg);
 }
 
 /* This is the hottest function of all. A channel is a descriptor for reading only, so the kernel
- * refuses to write to it: until then, nothing is done here. */
+ * refuses to write to it: until then, nothing is done here but for programs with files of MADs. */
 NV_EXPORT ssize_t write(int fd, const void *data, size_t count) {
-	ssize_t n = NV_REAL(write)(fd, data, count);
+	ssize_t n;
 	int error;
+	if (nv_has_mads() && nv_mad_write(&n, fd, data, count))
+		return n;
+	n = NV_REAL(write)(fd, data, count);
 	if (n >= 0 || errno != EBADF || !nv_dir())
 		return n;
 	error = nv_write(fd, data, count);
@@ -44,4 +50,21 @@ NV_EXPORT ssize_t write(int fd, const void *data, size_t count) {
 		return (ssize_t)count;
 	errno = error;
 	return -1;
+}
+
+/* A read from anything else than a file of MADs costs one more load. */
+NV_EXPORT ssize_t read(int fd, void *data, size_t count) {
+	ssize_t n;
+	if (nv_has_mads() && nv_mad_read(&n, fd, data, count))
+		return n;
+	return NV_REAL(read)(fd, data, count);
+}
+
+/* Compilers replace read with this in fortified programs. */
+NV_EXPORT ssize_t __read_chk(int fd, void *data, size_t count, size_t size);
+NV_EXPORT ssize_t __read_chk(int fd, void *data, size_t count, size_t size) {
+	ssize_t n;
+	if (count <= size && nv_has_mads() && nv_mad_read(&n, fd, data, count))
+		return n;
+	return NV_REAL(__read_chk)(fd, data, count, size);
 }

@@ -10,6 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "real.h"
+
 /* How many answers with needs are accepted, other than those that wait for a byte. */
 enum { ROUNDS = 4 };
 
@@ -99,7 +101,7 @@ static int take_token(struct call *c) {
 	ssize_t n;
 	int error;
 	nv_leave(c->p, &c->entry, 0);
-	n = read(c->fd, &token, sizeof token);
+	n = NV_REAL(read)(c->fd, &token, sizeof token);
 	error = n < 0 ? errno : n == 0 ? EIO : 0; /* the end of file: the server has gone */
 	c->p = nv_enter(&c->entry);
 	if (!c->p)
@@ -126,7 +128,7 @@ static bool wants_event(const struct call *c) {
 		return false;
 	memcpy(&h, c->data, sizeof h);
 	/* If the sizes are wrong, the server says so, and the event stays. */
-	return h.cmd == RDMA_USER_CM_CMD_GET_EVENT && h.in == sizeof(struct rdma_ucm_get_event) &&
+	return !nv_is_mad(&c->channel) && h.cmd == RDMA_USER_CM_CMD_GET_EVENT && h.in == sizeof(struct rdma_ucm_get_event) &&
 	       h.out >= offsetof(struct rdma_ucm_event_resp, reserved);
 }
 
@@ -138,14 +140,13 @@ static int tell_addresses(struct call *c) {
 	return add_result(c, NV_NEED_ADDRESSES, 0) ? 0 : EPROTO;
 }
 
-static int store(const struct call *c, uint64_t to, const void *from, size_t bytes) {
+static int store(const struct nv_process *p, uint64_t to, const void *from, size_t bytes) {
 	struct iovec here = {(void *)(uintptr_t)from, bytes}, there = {(void *)(uintptr_t)to, bytes};
-	return nv_store(c->p, &here, &there, 1);
+	return nv_store(p, &here, &there, 1);
 }
 
-/* Writes the answer to the program's memory. */
-static int answer(struct call *c) {
-	struct nv_reader r = nv_answer(c->p);
+int nv_write_answer(struct nv_process *p, uint64_t *bytes_out) {
+	struct nv_reader r = nv_answer(p);
 	const uint64_t *count = nv_next(&r, sizeof *count);
 	uint64_t n;
 	if (!count)
@@ -155,14 +156,16 @@ static int answer(struct call *c) {
 		const void *bytes = o ? nv_next(&r, o->length) : NULL;
 		if (!bytes || o->kind != NV_OUT_BYTES)
 			return EPROTO;
-		if (o->length && store(c, o->value, bytes, o->length) != 0)
+		if (o->length && store(p, o->value, bytes, o->length) != 0)
 			return EFAULT;
+		*bytes_out += o->length;
 	}
 	return 0;
 }
 
 static int converse(struct call *c) {
 	int round = 0, error = 0;
+	uint64_t stored = 0;
 	bool again = true;
 	if (wants_event(c))
 		error = take_token(c);
@@ -174,7 +177,7 @@ static int converse(struct call *c) {
 			break;
 		again = ((const struct nv_header *)c->p->in)->flags & NV_AGAIN;
 		c->anew = 0;
-		error = again ? satisfy(c) : answer(c);
+		error = again ? satisfy(c) : nv_write_answer(c->p, &stored);
 		nv_close_fds(c->p);
 		if (error == 0 && c->anew == NV_NEED_TOKEN)
 			error = take_token(c);
@@ -198,7 +201,7 @@ int nv_write(int fd, const void *data, size_t count) {
 	c.count = count;
 	c.bytes = count < NV_MAX_WRITE ? (uint32_t)count : NV_MAX_WRITE;
 	error = nv_adopt(c.p, fd, &c.channel);
-	if (error == ENOTTY || (error == 0 && !nv_is_channel(&c.channel)))
+	if (error == ENOTTY || (error == 0 && !nv_is_channel(&c.channel) && !nv_is_mad(&c.channel)))
 		error = EBADF; /* the kernel's result */
 	if (error == 0 && (!nv_connected(c.p) || c.channel.generation != c.p->generation))
 		error = EIO; /* the connection over which it was opened has ended */

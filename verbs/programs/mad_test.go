@@ -2,6 +2,7 @@ package programs
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,5 +52,12 @@ func TestManagementDatagrams(t *testing.T) {
 			require.Regexp(t, want, said, "%v", row.argv)
 		}
 	}
+	server := l.start("ibping", "-S", "-C", "nicless1", "-P", "1")
+	server.awaits("it answers", func() bool { // it prints nothing when it is ready
+		p := l.start("ibping", "-c", "1", "-t", "100", b)
+		_ = p.wait()
+		return strings.Contains(p.said.String(), "1 received")
+	})
+	require.Regexp(t, `Pong from .* \(Lid `+b+`\)[\s\S]*1 received, 0% packet loss`, l.run("ibping", "-c", "1", b))
 	require.Contains(t, l.start("smpquery", "-t", "100", "nodeinfo", "48000").fails(), "Connection timed out")
 }

@@ -15,6 +15,7 @@ import (
 const (
 	uverbsABI = 1 // MLX5_IB_UVERBS_ABI_VERSION
 	cmABI     = 4 // RDMA_USER_CM_ABI_VERSION
+	umadABI   = 5 // IB_USER_MAD_ABI_VERSION
 )
 
 // devicePorts is the number of ports of each device.
@@ -122,6 +123,10 @@ var charDevKinds = map[string]charDevKind{
 		const mlx5 = 1 // RDMA_DRIVER_MLX5
 		return nldev.CharDev{Name: fmt.Sprintf("uverbs%d", d.index), ABI: uverbsABI,
 			Major: devMajor, Minor: devMinor + d.index, DriverID: mlx5}
+	}},
+	"umad": {perDevice: true, perPort: true, number: func(d *device) nldev.CharDev {
+		return nldev.CharDev{Name: fmt.Sprintf("umad%d", d.index), ABI: umadABI,
+			Major: devMajor, Minor: umadMinor + d.index}
 	}},
 	"rdma_cm": {number: func(*device) nldev.CharDev {
 		return nldev.CharDev{Name: "rdma_cm", ABI: cmABI, Major: cmMajor, Minor: cmMinor}

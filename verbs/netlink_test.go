@@ -44,6 +44,10 @@ func TestNetlinkDevices(t *testing.T) {
 		require.Equal(t, uint32(1), chardev.u32(73))
 		require.Equal(t, "uverbs"+itoa(i), chardev.text(70))
 	}
+	mads, errno := n.get(nldev.CmdGetCharDev, nlAttr32(1, 1), nlAttr32(3, 1), nlAttr(69, append([]byte("umad"), 0)...))
+	require.Zero(t, errno)
+	require.Equal(t, uint64(0xe701), mads.u64(72))
+	require.Equal(t, "umad1", mads.text(70))
 	manager, errno := n.get(nldev.CmdGetCharDev, nlAttr(69, append([]byte("rdma_cm"), 0)...))
 	require.Zero(t, errno)
 	require.Equal(t, uint64(10<<8|119), manager.u64(72))

@@ -57,7 +57,7 @@ const runFlagsUsage = `Flags:
   --devices N     devices of an engine that this command starts (default: 1)
   --link-layer LIST  their link layers, in turn: ethernet (default), infiniband
   --device-name NAME  their names; %d is the number (default: nicless%d)
-  --guid GUID     GUID of such an engine (default: one that stays; docs/VERBS.md)
+  --guid GUID     GUID of such an engine (default: one that stays: VERBS.md)
   --link LINK     a link of such an engine to others; see nicless engine --help.
                   Without it, RoCE opens by itself when the program connects to
                   an address elsewhere, or waits for connections of rdma_cm

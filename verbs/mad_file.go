@@ -73,6 +73,9 @@ func (p *process) openMAD(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.F
 	if n >= uint32(len(p.s.devices)) || minor >= 2*issmMinor {
 		return nil, nil, refuse(unix.ENXIO, "umad%d: there are %d devices", n, len(p.s.devices))
 	}
+	if !isAdmin(p.uid) { // its datagrams reach the agents of all users
+		return nil, nil, refuse(unix.EACCES, "umad%d: user %d may not open it: only root and the user of the engine may", n, p.uid)
+	}
 	if minor >= issmMinor {
 		return nil, nil, refuse(ePERM, "issm%d: no program can be the subnet manager, because the fabric "+
 			"manages itself: LIDs and paths are there, and a master is said to be at LID %d", n, subnetManagerLID)

@@ -202,6 +202,9 @@ func TestMADRefusals(t *testing.T) {
 		h, _, _ := r.request(opOpenMAD, 0, le.AppendUint64(nil, device))
 		require.Equal(t, errno, unix.Errno(h.error))
 	}
+	r.p.uid = 12345
+	h, _, _ := r.request(opOpenMAD, 0, le.AppendUint64(nil, 0))
+	require.Equal(t, unix.EACCES, unix.Errno(h.error), "another user")
 }
 
 // Whatever programs write, the server answers, and other programs are served.

@@ -228,7 +228,7 @@ func (k *netlinkSocket) arrived(fd int) (ended, wait bool) {
 		case err != nil || flags&unix.MSG_CTRUNC != 0:
 			return true, false
 		}
-		return n == 0 && unixsock.HungUp(fd), false // an empty datagram is no end
+		return n == 0 && unixsock.Finished(fd), false // an empty datagram is no end
 	}
 }
 
@@ -255,7 +255,10 @@ func (s *Server) closeNetlinks() {
 }
 
 // isAdmin reports whether the kernel would let the program change devices, and see keys.
-func (k *netlinkSocket) isAdmin() bool { return k.uid == 0 || int(k.uid) == os.Geteuid() }
+func (k *netlinkSocket) isAdmin() bool { return isAdmin(k.uid) }
+
+// isAdmin reports whether a user may do what the kernel lets root do.
+func isAdmin(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
 // sees reports whether the program sees a user's resources.
 func (k *netlinkSocket) sees(uid uint32) bool { return k.isAdmin() || k.uid == uid }

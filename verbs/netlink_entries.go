@@ -7,7 +7,6 @@ import (
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
-	"github.com/nicless/nicless/verbs/internal/cm"
 	"github.com/nicless/nicless/verbs/internal/nldev"
 )
 
@@ -136,12 +135,10 @@ func (c *netlinkCall) qpEntry(x *uctx, q *qp, owner nldev.Owner) (e entry, ok bo
 
 // idEntry returns the entry of an id of rdma_cm.
 func (c *netlinkCall) idEntry(d *device, number uint32) (e entry, ok bool) {
-	all := c.idsOf(d)
-	i := slices.IndexFunc(all, func(i cm.IDInfo) bool { return i.Number == number })
-	if i < 0 {
+	id, ok := c.k.s.manager.ID(int(d.index), number, c.k.sees)
+	if !ok {
 		return e, false
 	}
-	id := all[i]
 	info := nldev.CMIDInfo{ID: id.Number, QPN: id.QPN, QPType: id.QPType, Space: uint32(id.Space),
 		State: id.State, Src: id.Src, Dst: id.Dst}
 	if p, ok := id.Owner.(*process); ok {

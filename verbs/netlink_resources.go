@@ -123,20 +123,32 @@ func (c *netlinkCall) getResource(which int) (nldev.List, error) {
 	if err != nil || !ok || hasPort != t.PerPort || (hasPort && (port < 1 || port > devicePorts)) {
 		return nil, eINVAL
 	}
-	for _, r := range c.resources(d, which) {
-		if r.id != id {
-			continue
-		}
-		e, found := c.entry(d, which, r)
-		switch {
-		case !found:
-			return nil, eNOENT
-		case hasPort && e.port != port:
-			return nil, eAGAIN
-		}
-		return append(d.netlinkInfo().Handle(), e.attributes...), nil
+	r, found := c.named(d, which, id)
+	if !found {
+		return nil, eNOENT
 	}
-	return nil, eNOENT
+	e, found := c.entry(d, which, r)
+	switch {
+	case !found:
+		return nil, eNOENT
+	case hasPort && e.port != port:
+		return nil, eAGAIN
+	}
+	return append(d.netlinkInfo().Handle(), e.attributes...), nil
+}
+
+// named returns the resource of a kind that has a number. An id of rdma_cm may be gone all the same.
+func (c *netlinkCall) named(d *device, which int, id uint32) (r resource, found bool) {
+	if which == nldev.CMID {
+		return resource{id: id}, true
+	}
+	all := c.resources(d, which)
+	byID := func(r resource, id uint32) int { return cmp.Compare(r.id, id) }
+	i, found := slices.BinarySearchFunc(all, id, byID)
+	if !found {
+		return r, false
+	}
+	return all[i], true
 }
 
 // dumpResources answers with all resources of a kind.

@@ -23,7 +23,7 @@ type netlinkDump struct {
 
 // send sends a datagram if there is room.
 func (k *netlinkSocket) send(datagram []byte) {
-	if unixsock.Control(k.file, func(fd int) error { return sendNow(fd, datagram) }) == unix.EAGAIN {
+	if unixsock.Control(k.file, func(fd int) error { return sendNow(fd, datagram) }) != nil {
 		k.loseMessage()
 	}
 }
@@ -116,6 +116,8 @@ func (k *netlinkSocket) push(wait bool) {
 			return
 		case err != nil && lost: // the socket has ended
 			k.dropNote()
+		case err != nil: // without the rest of the dump, the program would wait for ever
+			unixsock.HangUp(k.file)
 		}
 	}
 }

@@ -256,6 +256,19 @@ func TestNetlinkEnds(t *testing.T) {
 	})
 }
 
+// A program that shuts its end down for sending, and keeps it open, has no socket any more: the server does
+// not ask again and again what has come.
+func TestNetlinkShutdown(t *testing.T) {
+	r := newRig(t)
+	n := r.netlink(5)
+	require.NoError(t, unix.Shutdown(n.fd(), unix.SHUT_WR))
+	await.Until(t, "the server forgets the socket", func() bool {
+		r.s.netlink.mu.Lock()
+		defer r.s.netlink.mu.Unlock()
+		return len(r.s.netlink.all) == 0
+	})
+}
+
 // A user can have many sockets, and not all that there are; the errno is the kernel's.
 func TestNetlinkManySockets(t *testing.T) {
 	r := newRig(t)

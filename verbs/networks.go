@@ -223,8 +223,8 @@ func (s *Server) renewGIDs(n *netns) {
 	}
 }
 
-// notifyGIDs sends the contexts of a namespace whose table has changed the event that Linux sends for each entry
-// of RoCE that comes or goes (dispatch_gid_change_event in drivers/infiniband/core/cache.c). The table of an
+// notifyGIDs sends the contexts of a namespace whose table has changed the event that Linux sends for each
+// entry of RoCE that comes or goes (dispatch_gid_change_event in drivers/infiniband/core/cache.c). That of an
 // InfiniBand port does not depend on addresses. Call it when the files of the table are written, because
 // programs then read them.
 func (s *Server) notifyGIDs(n *netns) {

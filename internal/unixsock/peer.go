@@ -54,6 +54,14 @@ func HungUp(fd int) bool {
 	return err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
 }
 
+// Finished reports whether the peer will send nothing more: it has shut its side down, or the connection has
+// ended for both. Earlier datagrams may still wait. Finished does not wait.
+func Finished(fd int) bool {
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n == 1 && p[0].Revents&(unix.POLLHUP|unix.POLLRDHUP) != 0
+}
+
 // Unread reports whether the peer has still to read something that was sent to it.
 func Unread(conn syscall.Conn) (unread bool) {
 	_ = Control(conn, func(fd int) error {

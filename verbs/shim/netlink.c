@@ -4,7 +4,7 @@
  *
  * Both ends have names (NV_NETLINK_NAME). So a copy of the descriptor in any process, also after an
  * exec, is recognised by the kernel's answer to getpeername, and a message by the name of its sender.
- * This library keeps no table of such sockets, and programs without them pay nothing. */
+ * This library keeps no table of such sockets, and programs without them pay little. */
 #include "shim.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -42,7 +43,8 @@ static bool is_ours(const struct sockaddr *a, socklen_t room, socklen_t length) 
 static bool peer_of(int fd, union name *peer) {
 	socklen_t size = LENGTH;
 	memset(peer, 0, sizeof *peer);
-	return NV_PLAIN(getpeername)(fd, &peer->any, &size) == 0 && is_ours(&peer->any, LENGTH, size);
+	return NV_PLAIN(getpeername)(fd, &peer->any, &size) == 0 && is_ours(&peer->any, LENGTH, size) &&
+	       peer->bytes[MARK] == '/';
 }
 
 bool nv_is_netlink(int fd) {
@@ -72,10 +74,15 @@ static int take_port(int fd, const union name *peer, uint32_t port) {
 /* The first socket of a process gets the number of the process, the others a number that only they have. */
 static int take_any_port(int fd, const union name *peer) {
 	enum { TRIES = 64 };
-	uint32_t port = (uint32_t)getpid(), other = 1u << 31 | (uint32_t)nv_cookie(fd);
+	uint32_t port = (uint32_t)getpid();
 	int i, error = EADDRINUSE;
-	for (i = 0; error == EADDRINUSE && i < TRIES; i++, port = other++)
+	for (i = 0; error == EADDRINUSE && i < TRIES; i++) {
 		error = take_port(fd, peer, port);
+		/* by chance, so that no other process can take it before */
+		if (error == EADDRINUSE && NV_SYSCALL(SYS_getrandom, &port, sizeof port, 0) != sizeof port)
+			return error;
+		port |= 1u << 31;
+	}
 	return error;
 }
 

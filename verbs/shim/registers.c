@@ -24,7 +24,7 @@ struct nv_registers {
 	struct nv_registers *next;
 	struct nv_identity context;
 	size_t length; /* bytes of the mapping */
-	size_t spares; /* mappings of this length after the first one: 0 or SPARES */
+	uint8_t *spares; /* SPARES more mappings, one after the other; NULL: there are copies */
 	uint8_t moved[1024]; /* number of spares of each page that the program has got */
 };
 
@@ -32,13 +32,17 @@ static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 static uint8_t *mapping(struct nv_registers *r) { return (uint8_t *)r + page_size(); }
 
-static size_t whole(const struct nv_registers *r) { return page_size() + (1 + r->spares) * r->length; }
-
 static struct nv_registers *find(const struct nv_process *p, const struct nv_identity *context) {
 	struct nv_registers *r = p->registers;
 	while (r && (r->context.ino != context->ino || r->context.cookie != context->cookie))
 		r = r->next;
 	return r;
+}
+
+static void unmap(struct nv_registers *r) {
+	if (r->spares)
+		munmap(r->spares, SPARES * r->length);
+	munmap(r, page_size() + r->length);
 }
 
 /* Unmaps the UAR pages of contexts that have ended. This library does not see when a program
@@ -48,7 +52,7 @@ static void forget_ended(struct nv_process *p) {
 	while ((r = *link)) {
 		if (__atomic_load_n((const uint32_t *)(mapping(r) + NV_GONE), __ATOMIC_RELAXED)) {
 			*link = r->next;
-			munmap(r, whole(r));
+			unmap(r);
 		} else {
 			link = &r->next;
 		}
@@ -57,54 +61,59 @@ static void forget_ended(struct nv_process *p) {
 
 /* Reports whether a shared mapping can be copied by mremap. */
 static bool can_copy(void *from) {
-	static int answer; /* 0: not known */
+	enum { UNKNOWN, YES, NO };
+	static int answer;
 	int known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
-	if (!known) {
-		long copy = NV_SYSCALL(SYS_mremap, from, 0, page_size(), MREMAP_MAYMOVE, 0);
-		if (copy != -1)
-			munmap((void *)copy, page_size());
-		known = copy != -1 ? 1 : -1;
+	if (known == UNKNOWN) {
+		void *copy = (void *)NV_SYSCALL(SYS_mremap, from, 0, page_size(), MREMAP_MAYMOVE, 0);
+		if (copy != MAP_FAILED)
+			munmap(copy, page_size());
+		else if (errno != EINVAL)
+			return true; /* a limit was reached: the next copy may succeed */
+		known = copy != MAP_FAILED ? YES : NO;
 		__atomic_store_n(&answer, known, __ATOMIC_RELAXED);
 	}
-	return known > 0;
+	return known == YES;
 }
 
-/* Maps all pages, and SPARES times more if they cannot be copied. */
-static int map_pages(struct nv_registers *r, int memory) {
+static int map_spares(struct nv_registers *r, int memory) {
 	size_t i;
-	for (i = 0; i <= r->spares; i++) {
-		if (nv_sys_mmap(mapping(r) + i * r->length, r->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		                memory, 0) == MAP_FAILED)
+	uint8_t *at = nv_sys_mmap(NULL, SPARES * r->length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at == MAP_FAILED)
+		return errno;
+	r->spares = at;
+	for (i = 0; i < SPARES; i++)
+		if (nv_sys_mmap(at + i * r->length, r->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) ==
+		    MAP_FAILED)
 			return errno;
-		if (i == 0 && can_copy(mapping(r)))
-			r->spares = 0;
-	}
-	return madvise(r, whole(r), MADV_DONTFORK) == 0 ? 0 : errno;
+	return madvise(at, SPARES * r->length, MADV_DONTFORK) == 0 ? 0 : errno;
 }
 
 static int map_all(struct nv_process *p, const struct nv_identity *context, int memory, size_t length) {
-	size_t page = page_size(), reserved = page + (1 + SPARES) * length;
+	size_t page = page_size(), whole = page + length;
 	struct nv_registers *r;
 	void *at;
-	int error;
+	int error = 0;
 	if (length % page || length / page > sizeof r->moved)
 		return EPROTO;
-	at = nv_sys_mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	at = nv_sys_mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
 		return errno;
 	r = at;
 	r->context = *context;
 	r->length = length;
-	r->spares = SPARES;
-	error = map_pages(r, memory);
+	if (nv_sys_mmap(mapping(r), length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) ==
+	        MAP_FAILED ||
+	    madvise(at, whole, MADV_DONTFORK) != 0)
+		error = errno;
+	if (error == 0 && !can_copy(mapping(r)))
+		error = map_spares(r, memory);
 	if (error == 0)
 		error = nv_seal(memory);
 	if (error) {
-		munmap(at, reserved);
+		unmap(r);
 		return error;
 	}
-	if (whole(r) < reserved)
-		munmap((uint8_t *)at + whole(r), reserved - whole(r));
 	r->next = p->registers;
 	p->registers = r;
 	return 0;
@@ -120,11 +129,12 @@ static int move_spares(struct nv_registers *r, size_t offset, uint8_t *at, size_
 	size_t page = page_size(), done;
 	for (done = 0; done < length; done += page) {
 		uint8_t *moved = &r->moved[(offset + done) / page], *from;
-		if (*moved == r->spares)
+		if (*moved == SPARES)
 			return ENOMEM;
-		from = mapping(r) + (1 + (size_t)(*moved)++) * r->length + offset + done;
+		from = r->spares + (size_t)*moved * r->length + offset + done;
 		if (NV_SYSCALL(SYS_mremap, from, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, at + done) == -1)
 			return errno;
+		(*moved)++;
 		if (nv_sys_mmap(from, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) ==
 		    MAP_FAILED)
 			return errno;

@@ -1,5 +1,6 @@
 /* The functions of sockets, for sockets of NETLINK_RDMA (netlink.c). All others are passed on: their
- * arguments, or the address that the kernel answers, tell them apart without a system call. */
+ * arguments, or the address that the kernel answers, tell nearly all of them apart without a system call.
+ * Those of unix sockets and the ends of files cost one more. */
 #include "shim.h"
 
 #include <errno.h>
@@ -160,7 +161,8 @@ NV_EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t size, size_t room, i
 NV_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags) {
 	socklen_t room = m && m->msg_name ? m->msg_namelen : 0;
 	ssize_t n = NV_REAL(recvmsg)(fd, m, flags);
-	bool into = n >= 0 && m->msg_iovlen > 0 && m->msg_iov[0].iov_len > 0;
+	size_t first = n >= 0 && m->msg_iovlen > 0 ? m->msg_iov[0].iov_len : 0;
+	bool into = first >= (n == 0 ? 1 : sizeof(struct nlmsghdr)); /* a header in pieces is not looked at */
 	if (n < 0)
 		return n;
 	return nv_netlink_received(fd, n, into ? m->msg_iov[0].iov_base : NULL, flags,

@@ -40,15 +40,31 @@ var kernelStates = [...]uint8{idle: 0, bound: kernelAddrBound, addressResolved: 
 // call the manager.
 func (m *Manager) IDs(device int, sees func(uid uint32) bool) (all []IDInfo) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	for _, i := range m.ids {
-		here := (i.attached && i.local.Device == device) || (!i.attached && i.state == listening)
-		if here && !i.detached && sees(i.program.UID) {
+		if i.isOn(device) && sees(i.program.UID) {
 			all = append(all, i.info())
 		}
 	}
+	m.mu.Unlock()
 	slices.SortFunc(all, func(a, b IDInfo) int { return cmp.Compare(a.Number, b.Number) })
 	return all
+}
+
+// ID returns one of these ids by its number.
+func (m *Manager) ID(device int, number uint32, sees func(uid uint32) bool) (info IDInfo, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.ids[number]
+	if i == nil || !i.isOn(device) || !sees(i.program.UID) {
+		return info, false
+	}
+	return i.info(), true
+}
+
+// isOn reports whether an id of a program is on a device.
+func (i *id) isOn(device int) bool {
+	here := (i.attached && i.local.Device == device) || (!i.attached && i.state == listening)
+	return here && !i.detached
 }
 
 func (i *id) info() IDInfo {

@@ -108,7 +108,7 @@ var mayImport = map[string][]string{
 	"engine/internal/sleep":       {},
 	"engine/internal/tap":         {"trace", "internal/shm"},
 	"engine/internal/ticketlock":  {"internal/cpu"},
-	"engine/internal/umr":         {"wqe"},
+	"engine/internal/umr":         {"wqe", "engine/internal/object", "engine/internal/process", "internal/control"},
 	"engine/internal/usage":       {"internal/clock"},
 	"engine/internal/userns":      {},
 	"engine/internal/wheel":       {"internal/clock"},

@@ -35,8 +35,8 @@
 //   - datagram.go: which queue pair gets a datagram, and whether its qkey is right
 //   - datagram_header.go: the bytes of the GRH and the service level
 //   - multicast.go: which members of a group get a datagram
-//   - umr.go: whether a UMR may change a key at all (umrTarget); stores the new values
-//   - umr_plan.go: which values the UMR gives a window or a list, and whether they are possible
+//   - umr.go: whether a UMR may change a key at all (umrTarget); stores the new values, which package umr
+//     computes and checks
 //   - invalidate.go: whether a SEND with invalidate may close a window or empty a list
 //
 // The fast path:

@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/umr"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -35,12 +36,16 @@ func (sh *requester) checkUMR(q *object.QP, j *object.Job) object.Verdict {
 	if why := sh.umrTarget(q, k, j.Head.Imm(), ctrl); why != "" {
 		return sh.badBind(q, j, why)
 	}
-	c := change{key: k.Key, access: k.Access, base: k.Base, size: k.Size, list: sh.Scratch.Runs[:0]}
-	if why := sh.plan(q, k, &c, ctrl, ctx); why != "" {
+	c := umr.Change{Key: k.Key, Access: k.Access, Base: k.Base, Size: k.Size, List: sh.Scratch.Runs[:0]}
+	var list []byte
+	if ctrl.Flags&wqe.UMRInline != 0 {
+		list = sh.Scratch.WQE[umrListOffset:listEnd]
+	}
+	if why := c.Plan(sh.Device, q, k, ctrl, ctx, list); why != "" {
 		return sh.badBind(q, j, why)
 	}
 	sh.apply(k, &c)
-	sh.Sched.Effort += UMRCost + len(c.list)*object.PieceCost
+	sh.Sched.Effort += UMRCost + len(c.List)*object.PieceCost
 	return object.Accepted
 }
 
@@ -72,17 +77,17 @@ func (sh *requester) umrTarget(q *object.QP, k *object.Mkey, key uint32, ctrl wq
 }
 
 // apply stores the values of c in the key k. Transfers of other queues that use k are checked again.
-func (sh *requester) apply(k *object.Mkey, c *change) {
+func (sh *requester) apply(k *object.Mkey, c *umr.Change) {
 	sh.InvalidateJobs(k)
-	sh.Keys.Rekey(k, c.key)
-	k.Access, k.Base, k.Size, k.Free = c.access, c.base, c.size, c.free
-	k.Mem, k.Process, k.From = c.mem, c.process, c.from
-	k.List, k.PerRound, k.Rounds = append(k.List[:0], c.list...), c.perRound, c.rounds
+	sh.Keys.Rekey(k, c.Key)
+	k.Access, k.Base, k.Size, k.Free = c.Access, c.Base, c.Size, c.Free
+	k.Mem, k.Process, k.From = c.Mem, c.Process, c.From
+	k.List, k.PerRound, k.Rounds = append(k.List[:0], c.List...), c.PerRound, c.Rounds
 	if k.Window != nil {
-		k.Window.QPN, k.Window.Serial = c.qpn, c.serial
-		k.Window.Bind(c.parent)
+		k.Window.QPN, k.Window.Serial = c.QPN, c.Serial
+		k.Window.Bind(c.Parent)
 	}
-	if c.free {
+	if c.Free {
 		k.Release()
 	}
 }

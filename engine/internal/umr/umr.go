@@ -1,6 +1,7 @@
 //go:build linux && (amd64 || arm64)
 
-// Package umr says in words what a UMR, a work request that changes a memory key, asks in vain.
+// Package umr plans what a UMR, a work request that changes a memory key, does to the key, and says in words
+// why it cannot.
 package umr
 
 import (

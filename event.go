@@ -25,6 +25,11 @@ const (
 	EventInvalidRequest = EventKind(control.EventInvalidRequest)
 	EventAccessError    = EventKind(control.EventAccessError)
 
+	// The ring of a QP or of an SRQ cannot be read, because a rule of faults says so. Queue pairs that need
+	// it are in ERR.
+	EventQPFatal  = EventKind(control.EventQPFatal)
+	EventSRQError = EventKind(control.EventSRQError)
+
 	EventLastWQE  = EventKind(control.EventLastWQE)  // a QP in ERR takes no more receives from its SRQ
 	EventSRQLimit = EventKind(control.EventSRQLimit) // an SRQ has fewer receives than its limit, now off
 
@@ -36,14 +41,22 @@ const (
 	EventPortError  = EventKind(control.EventPortError)
 	EventPortActive = EventKind(control.EventPortActive)
 	EventGIDChange  = EventKind(control.EventGIDChange)
+
+	// A rule of faults says that the subnet manager has done something to the port, which stays as it is.
+	EventLIDChange  = EventKind(control.EventLIDChange)
+	EventPKeyChange = EventKind(control.EventPKeyChange)
+	EventSMChange   = EventKind(control.EventSMChange)
+	EventReregister = EventKind(control.EventReregister)
 )
+
+// ofPort reports whether events of the kind are about the port.
+func (k EventKind) ofPort() bool { return k >= EventPortError && k <= EventReregister }
 
 // String returns the name.
 func (k EventKind) String() string { return control.EventKind(k).String() }
 
 // An Event says that something happened to an object of this context. An event of kind
-// EventAnnouncements is about no object. Those of kind EventPortError, EventPortActive and EventGIDChange
-// are about the port.
+// EventAnnouncements is about no object. Those from EventPortError to EventReregister are about the port.
 type Event struct {
 	Kind   EventKind
 	Number uint32 // the number of the object, or of the port; 0: none
@@ -84,11 +97,11 @@ func (e Event) String() string {
 		s = e.Explanation.String()
 	case e.Kind == EventAnnouncements:
 		s = e.Kind.String()
-	case e.Kind == EventPortError, e.Kind == EventPortActive, e.Kind == EventGIDChange:
+	case e.Kind.ofPort():
 		s = fmt.Sprintf("port %d: %v", e.Number, e.Kind)
 	case e.Kind == EventCQError:
 		s = fmt.Sprintf("CQ %#06x: %v", e.Number, e.Kind)
-	case e.Kind == EventSRQLimit:
+	case e.Kind == EventSRQLimit, e.Kind == EventSRQError:
 		s = fmt.Sprintf("SRQ %#06x: %v", e.Number, e.Kind)
 	default:
 		s = fmt.Sprintf("QP %#06x: %v", e.Number, e.Kind)
@@ -226,13 +239,12 @@ func (c *client) parse(in []byte) {
 func (c *client) deliver(m *control.Event) {
 	w := waiting{Event: Event{Kind: EventKind(m.Kind), Number: m.Number}}
 	c.mu.Lock()
-	switch m.Kind {
-	case control.EventCQError:
+	switch {
+	case w.Kind == EventCQError:
 		w.cq = c.cqs[m.Number]
-	case control.EventSRQLimit:
+	case w.Kind == EventSRQLimit, w.Kind == EventSRQError:
 		w.srq = c.srqs[m.Number]
-	case control.EventExplanation, control.EventAnnouncements:
-	case control.EventPortError, control.EventPortActive, control.EventGIDChange:
+	case w.Kind == EventExplanation, w.Kind == EventAnnouncements, w.Kind.ofPort():
 	default:
 		w.qp = c.qps[m.Number]
 	}

@@ -86,6 +86,18 @@ type GID string
 // ChangeGID gives the port another GID.
 const ChangeGID GID = "change"
 
+// A Subnet is what the subnet manager has done to a port. The port stays as it is, because the values that it
+// has are those that it had; programs get the event and ask for the values again.
+type Subnet string
+
+// Things that a subnet manager does.
+const (
+	ChangeLID  Subnet = "lid-change"  // it has given the port a LID
+	ChangePKey Subnet = "pkey-change" // it has written the table of P_Keys
+	ChangeSM   Subnet = "sm-change"   // another subnet manager is the master; mlx5 never tells
+	Reregister Subnet = "reregister"  // it asks for the subscriptions and groups of clients again
+)
+
 // An Order says in which order bytes may become visible before their completion.
 type Order string
 
@@ -127,6 +139,8 @@ var kinds = []struct {
 		func(*Rule) string { return "a bit of the payload is flipped" }},
 	{"overrun", OnWQE, func(r *Rule) bool { return r.Overrun != "" },
 		func(r *Rule) string { return fmt.Sprintf("the %s CQ overruns", r.Overrun) }},
+	{"unreadable", OnWQE, func(r *Rule) bool { return r.Unreadable != "" },
+		func(r *Rule) string { return fmt.Sprintf("the %s ring cannot be read", r.Unreadable) }},
 	{"deregister", OnWQE, func(r *Rule) bool { return r.Deregister != "" },
 		func(r *Rule) string { return fmt.Sprintf("the %s key is deregistered", r.Deregister) }},
 	{"disconnect", OnWQE, func(r *Rule) bool { return r.Disconnect },
@@ -148,6 +162,8 @@ var kinds = []struct {
 		func(r *Rule) string { return "the port is down " + span(r.Port.Down) }},
 	{"gid", OnTime, func(r *Rule) bool { return r.GID != "" },
 		func(*Rule) string { return "the port's GID changes" }},
+	{"subnet", OnTime, func(r *Rule) bool { return r.Subnet != "" },
+		func(r *Rule) string { return "the subnet manager: " + string(r.Subnet) }},
 	{"order", OnQueue, func(r *Rule) bool { return r.Order != "" },
 		func(r *Rule) string { return "order of bytes: " + string(r.Order) }},
 }

@@ -100,8 +100,10 @@ func (r *Rule) checkAction(name string) error {
 	}
 	return errors.Join(
 		oneOf("overrun", r.Overrun, Send, Receive),
+		oneOf("unreadable", r.Unreadable, Send, Receive),
 		oneOf("deregister", r.Deregister, Local, Remote),
 		oneOf("gid", r.GID, ChangeGID),
+		oneOf("subnet", r.Subnet, ChangeLID, ChangePKey, ChangeSM, Reregister),
 		oneOf("order", r.Order, Weak, Weakest),
 	)
 }

@@ -18,7 +18,8 @@ const all = `{"seed": 7, "rules": [
 	{"lose-answer": 2}, {"flip": {"byte": 3, "bit": 7}}, {"flip": {}}, {"overrun": "send"},
 	{"deregister": "remote"}, {"disconnect": true}, {"kill": true},
 	{"refuse": {"call": "create_qp", "errno": "ENOMEM"}}, {"packet": "lose"}, {"packet": {"delay": "5ms"}},
-	{"cut": "200ms"}, {"mtu": 1024}, {"port": {"down": "200ms"}}, {"gid": "change"}, {"order": "weak"}]}`
+	{"cut": "200ms"}, {"mtu": 1024}, {"port": {"down": "200ms"}}, {"gid": "change"},
+	{"subnet": "lid-change"}, {"unreadable": "send"}, {"order": "weak"}]}`
 
 // All actions can be written, and what is written again is the same.
 func TestRulesAsText(t *testing.T) {

@@ -37,6 +37,7 @@ type Rule struct {
 	LoseAnswer  Count     `json:"lose-answer,omitempty"`  // WQE: the answer is lost, so often
 	Flip        *Flip     `json:"flip,omitempty"`         // WQE: a bit of the payload is wrong
 	Overrun     Side      `json:"overrun,omitempty"`      // WQE: a completion queue overruns
+	Unreadable  Side      `json:"unreadable,omitempty"`   // WQE: the ring of a queue cannot be read
 	Deregister  Side      `json:"deregister,omitempty"`   // WQE: a key goes when some bytes have been moved
 	Disconnect  bool      `json:"disconnect,omitempty"`   // WQE: the peer goes to error first
 	Kill        bool      `json:"kill,omitempty"`         // WQE: the client dies
@@ -46,6 +47,7 @@ type Rule struct {
 	MTU         int       `json:"mtu,omitempty"`          // packet of a link: lost if its payload is longer
 	Port        *Port     `json:"port,omitempty"`         // time: the port goes down
 	GID         GID       `json:"gid,omitempty"`          // time: the port's GID changes
+	Subnet      Subnet    `json:"subnet,omitempty"`       // time: the subnet manager has done this to the port
 	Order       Order     `json:"order,omitempty"`        // queue: bytes become visible in another order
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/verbs/internal/abi"
@@ -88,9 +89,11 @@ const (
 	eventEstablished = 0x02
 	eventDrained     = 0x03
 	eventCQError     = 0x04
+	eventQPFatal     = 0x05
 	eventPortChange  = 0x09
 	eventInvalid     = 0x10
 	eventAccess      = 0x11
+	eventSRQError    = 0x12
 	eventLastWQE     = 0x13
 	eventSRQLimit    = 0x14
 
@@ -101,10 +104,14 @@ const (
 	eqeSyndrome   = 0x2b
 	eqePort       = 0x28
 	eqeNumber     = 0x38 // of all other objects
-	portDown      = 1
-	portActive    = 4
 	overrunReason = 1
 )
+
+// portSubTypes has the subtypes of eventPortChange. A RoCE port has GIDs of which the device does not tell.
+var portSubTypes = map[control.EventKind]byte{
+	control.EventPortError: 1, control.EventPortActive: 4, control.EventLIDChange: 6,
+	control.EventPKeyChange: 7, control.EventReregister: 9,
+}
 
 func eventMethods() []*method {
 	const channel, commands = abi.MLX5ObjectDEVXAsyncEventFD, abi.MLX5ObjectDEVXAsyncCmdFD
@@ -238,10 +245,9 @@ func (s *subscription) cost() nic.Cost {
 }
 
 // objectEvents are the types of events of objects. As the kernel does, the device lets a program subscribe
-// to all of them with any object. Those of migration, of
-// catastrophic errors, of DCTs and of XRQs never come here.
+// to all of them with any object. Those of migration, of DCTs and of XRQs never come here.
 var objectEvents = []uint16{eventCompletion, eventEstablished, eventDrained, eventCQError, eventInvalid,
-	eventAccess, eventLastWQE, eventSRQLimit, 0x01, 0x05, 0x07, 0x12, 0x18, 0x1c, 0x1d}
+	eventAccess, eventLastWQE, eventSRQLimit, eventQPFatal, eventSRQError, 0x01, 0x07, 0x18, 0x1c, 0x1d}
 
 // eventKey returns the key of an object, 0 if the object has no events.
 func eventKey(o *object) uint64 {

@@ -103,8 +103,11 @@ func TestEventsHaveTheBytesOfTheKernel(t *testing.T) {
 		{qp, control.EventDrained, n[2], 0x03, "01:03 39:QPN"}, {rmp, control.EventSRQLimit, n[1], 0x14, "01:14 39:RMP"},
 		{cq, control.EventCQError, n[0], 0x04, "01:04 21:CQN 2b:01"},
 		{0, control.EventPortError, 1, 0x09, "01:09 03:01 28:10"}, {0, control.EventPortActive, 1, 0x09, "01:09 03:04 28:10"},
+		{0, control.EventLIDChange, 1, 0x09, "01:09 03:06 28:10"}, {0, control.EventPKeyChange, 1, 0x09, "01:09 03:07 28:10"},
+		{0, control.EventReregister, 1, 0x09, "01:09 03:09 28:10"}, {qp, control.EventQPFatal, n[2], 0x05, "01:05 39:QPN"},
+		{rmp, control.EventSRQError, n[1], 0x12, "01:12 39:RMP"},
 	} {
-		if e.kind != control.EventPortActive {
+		if e.object != 0 || e.kind == control.EventPortError {
 			require.Zero(t, m.subscribe(channel, e.object, []uint16{e.event}, withCookie(0x1122334455667788)))
 		}
 		m.context().translate(&control.Event{Kind: e.kind, Number: e.number})

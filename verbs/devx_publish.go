@@ -77,20 +77,19 @@ var devxEvents = map[control.EventKind]struct {
 	control.EventCQError: {kindCQ, eventCQError}, control.EventInvalidRequest: {kindQP, eventInvalid},
 	control.EventAccessError: {kindQP, eventAccess}, control.EventEstablished: {kindQP, eventEstablished},
 	control.EventDrained: {kindQP, eventDrained}, control.EventSRQLimit: {kindSRQ, eventSRQLimit},
-	control.EventLastWQE: {kindQP, eventLastWQE},
+	control.EventLastWQE: {kindQP, eventLastWQE}, control.EventQPFatal: {kindQP, eventQPFatal},
+	control.EventSRQError: {kindSRQ, eventSRQError},
 }
 
 // publishEngine sends an event of the engine to those who have subscribed to it.
 func (x *uctx) publishEngine(ev *control.Event) {
-	switch ev.Kind {
-	case control.EventPortError, control.EventPortActive:
-		sub := byte(portDown)
-		if ev.Kind == control.EventPortActive {
-			sub = portActive
-		}
+	if sub, ok := portSubTypes[ev.Kind]; ok {
 		x.publish(occasion{0, eventPortChange}, func(eqe []byte) {
 			eqe[eqeSubType], eqe[eqePort] = sub, byte(ev.Number<<4)
 		})
+		return
+	}
+	switch ev.Kind {
 	case control.EventCQError:
 		x.publish(occasion{numberOf(kindCQ, ev.Number), eventCQError}, func(eqe []byte) {
 			binary.BigEndian.PutUint32(eqe[eqeCQ:], ev.Number)

@@ -122,10 +122,12 @@ var eventTypes = map[control.EventKind]struct {
 	event uint32
 }{
 	control.EventCQError:        {kindCQ, abi.EventCQErr},
+	control.EventQPFatal:        {kindQP, abi.EventQPFatal},
 	control.EventInvalidRequest: {kindQP, abi.EventQPReqErr},
 	control.EventAccessError:    {kindQP, abi.EventQPAccessErr},
 	control.EventEstablished:    {kindQP, abi.EventCommEst},
 	control.EventDrained:        {kindQP, abi.EventSQDrained},
+	control.EventSRQError:       {kindSRQ, abi.EventSRQErr},
 	control.EventSRQLimit:       {kindSRQ, abi.EventSRQLimitReached},
 	control.EventLastWQE:        {kindQP, abi.EventQPLastWQEReached},
 }
@@ -135,6 +137,10 @@ var portEvents = map[control.EventKind]uint32{
 	control.EventPortError:  abi.EventPortErr,
 	control.EventPortActive: abi.EventPortActive,
 	control.EventGIDChange:  abi.EventGIDChange,
+	control.EventLIDChange:  abi.EventLIDChange,
+	control.EventPKeyChange: abi.EventPKeyChange,
+	control.EventSMChange:   abi.EventSMChange,
+	control.EventReregister: abi.EventClientReregister,
 }
 
 // send sends one event, and reports whether there was room for it.

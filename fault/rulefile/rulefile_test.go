@@ -141,6 +141,8 @@ func TestErrorsOfValues(t *testing.T) {
   - deregister: remot
   - order: weekest
   - gid: chnage
+  - subnet: lid-chnage
+  - unreadable: sned
 `
 	_, err := Parse("f", []byte(text))
 	require.Equal(t, `f:3:14: refuse: call "creat_qp" is none that can be refused: did you mean "create_qp"?
@@ -158,7 +160,9 @@ f:15:15: doorbell: "dorp" is neither drop nor a time such as 5ms: did you mean "
 f:16:5: overrun: "recieve" is none of send, receive: did you mean "receive"?
 f:17:5: deregister: "remot" is none of local, remote: did you mean "remote"?
 f:18:5: order: "weekest" is none of weak, weakest: did you mean "weakest"?
-f:19:5: gid: "chnage" is none of change: did you mean "change"?`, err.Error())
+f:19:5: gid: "chnage" is none of change: did you mean "change"?
+f:20:5: subnet: "lid-chnage" is none of lid-change, pkey-change, sm-change, reregister: did you mean "lid-change"?
+f:21:5: unreadable: "sned" is none of send, receive: did you mean "send"?`, err.Error())
 }
 
 // Files that are no rules at all.

@@ -65,6 +65,8 @@ var descriptions = map[string]string{
 	"port":         "the port goes down",
 	"down":         "for this time",
 	"gid":          "the port's GID changes",
+	"subnet":       "the subnet manager has done this to the port, which stays as it is",
+	"unreadable":   "the ring of that queue cannot be read; its queue pairs go to error",
 	"order":        "bytes become visible before completions in a more adverse order",
 }
 
@@ -130,16 +132,17 @@ func values(t *testing.T) map[reflect.Type]node {
 		reflect.TypeFor[fault.Doorbell](): {"oneOf": []any{node{"const": "drop"}, ref("duration")}},
 		reflect.TypeFor[fault.Packet](): {"oneOf": []any{
 			enum(fault.Lose, fault.Duplicate, fault.Corrupt, fault.Reorder), packet}},
-		reflect.TypeFor[fault.GID]():   enum(fault.ChangeGID),
-		reflect.TypeFor[fault.Order](): enum(fault.Weak, fault.Weakest),
-		reflect.TypeFor[bool]():        {"const": true},
-		reflect.TypeFor[string]():      {"type": "string"},
-		reflect.TypeFor[float64]():     {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-		reflect.TypeFor[uint8]():       {"type": "integer", "minimum": 0, "maximum": 7},
-		reflect.TypeFor[uint16]():      {"type": "integer", "minimum": 0, "maximum": 65535},
-		reflect.TypeFor[uint32]():      {"type": "integer", "minimum": 1},
-		reflect.TypeFor[uint64]():      {"type": "integer", "minimum": 1},
-		reflect.TypeFor[int]():         {"type": "integer", "minimum": 1},
+		reflect.TypeFor[fault.GID]():    enum(fault.ChangeGID),
+		reflect.TypeFor[fault.Subnet](): enum(fault.ChangeLID, fault.ChangePKey, fault.ChangeSM, fault.Reregister),
+		reflect.TypeFor[fault.Order]():  enum(fault.Weak, fault.Weakest),
+		reflect.TypeFor[bool]():         {"const": true},
+		reflect.TypeFor[string]():       {"type": "string"},
+		reflect.TypeFor[float64]():      {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+		reflect.TypeFor[uint8]():        {"type": "integer", "minimum": 0, "maximum": 7},
+		reflect.TypeFor[uint16]():       {"type": "integer", "minimum": 0, "maximum": 65535},
+		reflect.TypeFor[uint32]():       {"type": "integer", "minimum": 1},
+		reflect.TypeFor[uint64]():       {"type": "integer", "minimum": 1},
+		reflect.TypeFor[int]():          {"type": "integer", "minimum": 1},
 	}
 }
 
@@ -167,7 +170,7 @@ func record(t *testing.T, of reflect.Type) node {
 		}
 		p, known := all[ft]
 		switch {
-		case name == "overrun":
+		case name == "overrun", name == "unreadable":
 			p = enum(fault.Send, fault.Receive)
 		case name == "deregister":
 			p = enum(fault.Local, fault.Remote)

@@ -10,8 +10,10 @@ const (
 	EventEstablished    EventKind = 0x02 // a QP in RTR received its first message
 	EventDrained        EventKind = 0x03 // the send queue of a QP in SQD has stopped
 	EventCQError        EventKind = 0x04 // a CQ overran; the device writes no more completions into it
+	EventQPFatal        EventKind = 0x05 // the ring of a QP cannot be read; the QP is in ERR
 	EventInvalidRequest EventKind = 0x10 // a peer's request is not allowed; the QP is in ERR
 	EventAccessError    EventKind = 0x11 // a peer named memory that it may not access; the QP is in ERR
+	EventSRQError       EventKind = 0x12 // the ring of an SRQ cannot be read; nobody takes receives from it
 	EventLastWQE        EventKind = 0x13 // a QP in ERR takes no more receives from its SRQ
 	EventSRQLimit       EventKind = 0x14 // an SRQ has fewer entries than its limit, which is off now
 	EventExplanation    EventKind = 0x100
@@ -19,6 +21,10 @@ const (
 	EventPortError      EventKind = 0x102 // the port is down
 	EventPortActive     EventKind = 0x103 // the port is up again
 	EventGIDChange      EventKind = 0x104 // the port has another GID
+	EventLIDChange      EventKind = 0x105 // the subnet manager has given the port a LID
+	EventPKeyChange     EventKind = 0x106 // the subnet manager has written the port's P_Keys
+	EventSMChange       EventKind = 0x107 // another subnet manager is the master
+	EventReregister     EventKind = 0x108 // the subnet manager asks for registrations again
 )
 
 // String returns the kind's name in docs/CONTROL.md.
@@ -30,10 +36,14 @@ func (k EventKind) String() string {
 		return "sq_drained"
 	case EventCQError:
 		return "cq_error"
+	case EventQPFatal:
+		return "qp_fatal"
 	case EventInvalidRequest:
 		return "invalid_request"
 	case EventAccessError:
 		return "access_error"
+	case EventSRQError:
+		return "srq_error"
 	case EventLastWQE:
 		return "last_wqe"
 	case EventSRQLimit:
@@ -48,6 +58,14 @@ func (k EventKind) String() string {
 		return "port_active"
 	case EventGIDChange:
 		return "gid_change"
+	case EventLIDChange:
+		return "lid_change"
+	case EventPKeyChange:
+		return "pkey_change"
+	case EventSMChange:
+		return "sm_change"
+	case EventReregister:
+		return "client_reregister"
 	}
 	return fmt.Sprintf("event %#x", uint32(k))
 }

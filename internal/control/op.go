@@ -5,7 +5,7 @@ package control
 // asks for it only if the Welcome has the minor number.
 const (
 	Major uint16 = 2
-	Minor uint16 = 7
+	Minor uint16 = 8
 )
 
 // Magic begins a Hello: "nicl" in memory order.

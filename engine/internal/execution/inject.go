@@ -41,6 +41,8 @@ func (sh *injector) Inject(q *object.QP, n uint16) object.Verdict {
 		return sh.disconnect(q)
 	case r.Deregister != "":
 		return sh.deregisterNamed(q, n)
+	case r.Unreadable != "":
+		return sh.spoil(q)
 	case r.Kill:
 		return sh.die(q)
 	case r.Stall != 0:

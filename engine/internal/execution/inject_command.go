@@ -23,6 +23,16 @@ func (sh *injector) die(q *object.QP) object.Verdict {
 	return sh.hold(q)
 }
 
+// spoil commands that a ring cannot be read (request/faults_ring.go).
+func (sh *injector) spoil(q *object.QP) object.Verdict {
+	if q.Faults.Over {
+		return object.Accepted
+	}
+	q.Faults.Over = true
+	sh.Commands = append(sh.Commands, inject.Command{QP: q.Num})
+	return object.Waiting
+}
+
 // deregisterNamed deregisters a key that the next WQE of q names, for WQEs of which no step moves a part: for
 // atomics, which are executed when they are checked, and on links. A message that takes longer than a visit
 // begins first. A key of another device cannot be deregistered here.

@@ -6,4 +6,5 @@ package inject
 type Command struct {
 	Key    uint32 // this key is deregistered
 	Client uint32 // the client of this number dies
+	QP     uint32 // a ring of this queue pair cannot be read, as the rule says that acts on it
 }

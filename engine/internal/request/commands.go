@@ -22,6 +22,9 @@ func obey(e Device, o inject.Command) {
 	if die := e.Deaths[o.Client]; die != nil {
 		go die() // which waits for steps
 	}
+	if o.QP != 0 {
+		rings{e}.spoil(o.QP)
+	}
 }
 
 // die ends a client as the end of its process does. The process gets SIGKILL, and its server then closes

@@ -34,10 +34,10 @@ func (c *Client) closeEvents() {
 
 // Kinds of events, by the object that they are about.
 var (
-	qpEvents = []control.EventKind{control.EventInvalidRequest, control.EventAccessError,
-		control.EventEstablished, control.EventDrained, control.EventLastWQE}
+	qpEvents = []control.EventKind{control.EventQPFatal, control.EventInvalidRequest,
+		control.EventAccessError, control.EventEstablished, control.EventDrained, control.EventLastWQE}
 	cqEvents  = []control.EventKind{control.EventCQError}
-	srqEvents = []control.EventKind{control.EventSRQLimit}
+	srqEvents = []control.EventKind{control.EventSRQLimit, control.EventSRQError}
 )
 
 // dropLate drops those events that wait for room and are about an object that is gone.

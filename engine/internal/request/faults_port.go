@@ -64,6 +64,10 @@ func (d ports) act(r *loop.Faults, i int) {
 			d.changeGID(n)
 			continue
 		}
+		if event, ok := subnetEvents[rule.Subnet]; ok {
+			d.notifyPort(n, event)
+			continue
+		}
 		d.holdDown(r, n, 1)
 		if rule.Port.Down != fault.Forever {
 			up := clock.After(d.Loops[0].Hooks.Hold(clock.Now()), time.Duration(rule.Port.Down))

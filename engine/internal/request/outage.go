@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/outage"
+	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 )
@@ -78,6 +79,12 @@ func (d ports) changeGID(n uint8) {
 	d.Routes++ // datagrams ask for their paths again
 	d.Journal.Log(slog.LevelInfo, "a port has another GID", "device", d.DeviceNames().Of(n))
 	d.notifyPort(n, control.EventGIDChange)
+}
+
+// subnetEvents has the events of the things that a subnet manager does.
+var subnetEvents = map[fault.Subnet]control.EventKind{
+	fault.ChangeLID: control.EventLIDChange, fault.ChangePKey: control.EventPKeyChange,
+	fault.ChangeSM: control.EventSMChange, fault.Reregister: control.EventReregister,
 }
 
 // notifyPort sends an event to all clients of a port.

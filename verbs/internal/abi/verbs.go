@@ -7,6 +7,7 @@ package abi
 // enum ibv_event_type.
 const (
 	EventCQErr            = 0  // IBV_EVENT_CQ_ERR
+	EventQPFatal          = 1  // IBV_EVENT_QP_FATAL
 	EventQPReqErr         = 2  // IBV_EVENT_QP_REQ_ERR
 	EventQPAccessErr      = 3  // IBV_EVENT_QP_ACCESS_ERR
 	EventCommEst          = 4  // IBV_EVENT_COMM_EST
@@ -14,8 +15,13 @@ const (
 	EventDeviceFatal      = 8  // IBV_EVENT_DEVICE_FATAL
 	EventPortActive       = 9  // IBV_EVENT_PORT_ACTIVE
 	EventPortErr          = 10 // IBV_EVENT_PORT_ERR
+	EventLIDChange        = 11 // IBV_EVENT_LID_CHANGE
+	EventPKeyChange       = 12 // IBV_EVENT_PKEY_CHANGE
+	EventSMChange         = 13 // IBV_EVENT_SM_CHANGE
+	EventSRQErr           = 14 // IBV_EVENT_SRQ_ERR
 	EventSRQLimitReached  = 15 // IBV_EVENT_SRQ_LIMIT_REACHED
 	EventQPLastWQEReached = 16 // IBV_EVENT_QP_LAST_WQE_REACHED
+	EventClientReregister = 17 // IBV_EVENT_CLIENT_REREGISTER
 	EventGIDChange        = 18 // IBV_EVENT_GID_CHANGE
 )
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/bits"
 	"os"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func systemLimits(root fs.FS) (limits Charge, source [numResources]string) {
 	limits[Unread] = limits[Descriptors]
 	source[Unread] = source[Descriptors]
 	limits[PipePages], source[PipePages] = maxPipePages()
-	machine, said := machineMemory(root)
+	machine, said := MostRegion()
 	limits[HeldBytes], source[HeldBytes] = machine/heldPart, said+fmt.Sprintf(", of which 1/%d may be held", heldPart)
 	limits[Paths], source[Paths] = maxPaths, fmt.Sprintf("a device holds %d for clients", maxPaths)
 	return limits, source
@@ -105,33 +106,34 @@ func maxRegionBytes(root fs.FS) (limit int, source string) {
 // address space for later does not reach.
 const heldPart = 16
 
-// machineMemory returns how many bytes of memory and swap the machine has, at most maxAddressSpace.
-// Control groups are left out: a limit there can be raised while the device runs.
-func machineMemory(root fs.FS) (bytes int, source string) {
-	text, _ := fs.ReadFile(root, "proc/meminfo")
-	var memory, swap int
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		n, _ := strconv.Atoi(f[1])
-		switch f[0] {
-		case "MemTotal:":
-			memory = n
-		case "SwapTotal:":
-			swap = n
-		}
+// MostRegion returns how many bytes one region can have, and why: as many as the machine has of memory and
+// swap. A larger region could never be filled, but would cost memory all the same: see HeldBytes. The
+// kernel is asked each time, in one system call, because swap comes and goes.
+func MostRegion() (bytes int, source string) {
+	var s unix.Sysinfo_t
+	if unix.Sysinfo(&s) != nil {
+		s = unix.Sysinfo_t{}
 	}
-	if memory <= 0 {
-		return maxAddressSpace, "the system does not say how much memory it has"
-	}
-	return min(memory+max(swap, 0), maxAddressSpace>>10) << 10, fmt.Sprintf("the system has %d kB of memory and %d kB of swap", memory, swap)
+	return machineMemory(&s)
 }
 
-// MostRegion returns how many bytes one region can have, and why. A larger region could never be
-// filled, but would cost memory all the same: see HeldBytes.
-func MostRegion() (bytes int, source string) { return machineMemory(os.DirFS("/")) }
+// machineMemory returns how many bytes of memory and swap the machine has, at most maxAddressSpace.
+// Control groups are left out: a limit there can be raised while the device runs.
+func machineMemory(s *unix.Sysinfo_t) (bytes int, source string) {
+	if s.Totalram == 0 {
+		return maxAddressSpace, "the system does not say how much memory it has"
+	}
+	kilobytes := func(units uint64) uint64 {
+		over, n := bits.Mul64(units, uint64(s.Unit))
+		if over != 0 {
+			n = math.MaxUint64
+		}
+		return n >> 10
+	}
+	memory, swap := kilobytes(s.Totalram), kilobytes(s.Totalswap)
+	return int(min(memory+swap, maxAddressSpace>>10)) << 10,
+		fmt.Sprintf("the system has %d kB of memory and %d kB of swap", memory, swap)
+}
 
 // maxPipePages returns how many pages of pipes the device may have because of its clients. The
 // kernel limits these pages for the device's own user, in all its processes together. A

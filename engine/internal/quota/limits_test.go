@@ -1,11 +1,13 @@
 package quota
 
 import (
+	"math"
 	"os"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // All regions together cannot have more bytes than there is memory.
@@ -25,20 +27,20 @@ func TestMaxRegionBytes(t *testing.T) {
 
 // A region cannot have more bytes than the machine has memory and swap.
 func TestMachineMemory(t *testing.T) {
+	const most = math.MaxUint64
 	for _, row := range []struct {
-		text   string
+		says   unix.Sysinfo_t
 		bytes  int
 		source string
 	}{
-		{"MemTotal:        4096 kB\nMemFree: 1 kB\nSwapTotal: 1024 kB\n", 5 << 20, "the system has 4096 kB of memory and 1024 kB of swap"},
-		{"MemTotal: 4096 kB\n", 4 << 20, "the system has 4096 kB of memory and 0 kB of swap"},
-		{"MemTotal: 9223372036854775807 kB\n", maxAddressSpace, "the system has 9223372036854775807 kB of memory and 0 kB of swap"},
-		{"MemTotal:\n", maxAddressSpace, "the system does not say how much memory it has"},
-		{"", maxAddressSpace, "the system does not say how much memory it has"},
+		{unix.Sysinfo_t{Totalram: 4 << 20, Totalswap: 1 << 20, Unit: 1}, 5 << 20, "the system has 4096 kB of memory and 1024 kB of swap"},
+		{unix.Sysinfo_t{Totalram: 1 << 10, Unit: 4096}, 4 << 20, "the system has 4096 kB of memory and 0 kB of swap"},
+		{unix.Sysinfo_t{Totalram: most, Totalswap: most, Unit: 4096}, maxAddressSpace, "the system has 18014398509481983 kB of memory and 18014398509481983 kB of swap"},
+		{unix.Sysinfo_t{}, maxAddressSpace, "the system does not say how much memory it has"},
 	} {
-		bytes, source := machineMemory(fstest.MapFS{"proc/meminfo": &fstest.MapFile{Data: []byte(row.text)}})
-		require.Equal(t, row.bytes, bytes, row.text)
-		require.Equal(t, row.source, source, row.text)
+		bytes, source := machineMemory(&row.says)
+		require.Equal(t, row.bytes, bytes, row.source)
+		require.Equal(t, row.source, source)
 	}
 }
 

@@ -70,7 +70,7 @@ func (p *process) addresses(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os
 	}
 	// A thread of the program can be in another namespace than the connection.
 	if told.cookie == 0 || p.key.cookie == 0 || told.cookie == p.key.cookie {
-		if err := p.s.rescan(p.net, told.all); err != nil {
+		if err := p.s.reported(p.net, told.all); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -141,6 +141,7 @@
 //   - netns.go: which slot of the GID table an address gets (place), and whether the table has changed (scan)
 //   - networks.go: which namespace owns an address, and when an idle namespace is dropped
 //   - addresses.go: which addresses a process sends are possible
+//   - watch_addresses.go: which addresses the engine's own namespace has, and when they change
 //   - announce.go: which addresses the fabric is told
 //
 // Explanations:

@@ -52,6 +52,7 @@ type Server struct {
 	dir           string    // directory that Serve makes; "" in tests without files
 	made          time.Time // time of all files in dir
 	networks      networks
+	watch         addressWatch
 	nowhere       *netns // namespace of programs that have sent no addresses
 	clock         *clockPage
 	log           *slog.Logger
@@ -113,6 +114,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	if err := s.writeTrees(dir); err != nil {
 		return err
 	}
+	defer s.watchAddresses(ctx)() // which ends before the directory goes
 	if ready != nil {
 		ready()
 	}

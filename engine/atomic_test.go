@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/atomics"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -134,9 +134,16 @@ func TestAtomicFaults(t *testing.T) {
 		{"no operands", wqe.OpAtomicFA, 0, func(s *scene) []any { return []any{s.far.raddr(0)} }, nil, cqe.LocalQPOp, 0, false},
 		{"half the operands", wqe.OpAtomicMaskedCS, 9, func(s *scene) []any { return []any{s.far.raddr(0), wqe.MaskedCS4{}} }, nil, cqe.LocalQPOp, 0, false},
 		{"result inline", wqe.OpAtomicFA, 0, func(s *scene) []any { return []any{s.far.raddr(0), fa, make([]byte, 8)} }, nil, cqe.LocalQPOp, 0, false},
-		{"result without local write", wqe.OpAtomicFA, 0, func(s *scene) []any {
-			return []any{s.far.raddr(0), fa, s.p.h.key(64, control.AccessRemoteRead).data(0, 8)}
-		}, nil, cqe.LocalProtection, 0, false},
+		{"misaligned, key unknown", wqe.OpAtomicFA, 0, func(s *scene) []any {
+			return []any{wqe.Raddr{Addr: s.far.addr + 1, RKey: 0x4560000}, fa, s.local.data(0, 8)}
+		}, nil, cqe.RemoteInvalidRequest, control.EventInvalidRequest, true},
+		{"no right of the key, and result without local write", wqe.OpAtomicCS, 0, func(s *scene) []any {
+			far := s.q.h.key(64, control.AccessLocalWrite|control.AccessRemoteWrite)
+			return []any{far.raddr(0), fa, s.p.h.key(64, control.AccessRemoteRead).data(0, 8)}
+		}, nil, cqe.RemoteAccess, control.EventAccessError, true},
+		{"misaligned, and result of a key unknown", wqe.OpAtomicCS, 0, func(s *scene) []any {
+			return []any{s.far.raddr(4), fa, wqe.Data{ByteCount: 8, LKey: 0x4560000}}
+		}, nil, cqe.RemoteInvalidRequest, control.EventInvalidRequest, true},
 		{"an operand size that there is not", wqe.OpAtomicMaskedFA, 0x0a, func(s *scene) []any { return []any{s.far.raddr(0), fa, s.local.data(0, 8)} }, nil,
 			cqe.LocalQPOp, 0, false},
 	} {
@@ -164,6 +171,35 @@ func TestAtomicFaults(t *testing.T) {
 			require.Equal(t, events, happened(next))
 			require.Empty(t, happened(none))
 			require.Contains(t, said.String(), "code=")
+		})
+	}
+}
+
+// The key of the place for an atomic's old value is looked at when the answer comes. So the atomic is
+// executed though its WQE fails.
+func TestAtomicWithoutPlaceForItsResult(t *testing.T) {
+	for name, result := range map[string]func(s *scene) []any{
+		"key unknown": func(s *scene) []any { return []any{wqe.Data{ByteCount: 8, LKey: 0x4560000}} },
+		"no local write": func(s *scene) []any {
+			return []any{s.p.h.key(64, control.AccessRemoteRead).data(0, 8)}
+		},
+		"the first of two segments": func(s *scene) []any {
+			return []any{wqe.Data{ByteCount: 4, LKey: 0x4560000}, s.local.data(0, 4)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, said := logged()
+			s := newScene(t, c)
+			binary.LittleEndian.PutUint64(s.far.mem, 41)
+			was := append([]byte(nil), s.local.mem...)
+			segments := append([]any{s.far.raddr(0), wqe.Atomic{SwapAdd: 1}}, result(s)...)
+			index := s.p.post(ctrl(wqe.OpAtomicFA), segments...)
+			s.settle()
+			s.failed(s.p.scq.one(), cqe.LocalProtection, index)
+			require.Equal(t, uint64(42), binary.LittleEndian.Uint64(s.far.mem))
+			s.same(was, s.local.mem, "the requester's memory")
+			require.Equal(t, []uint8{control.StateERR, control.StateRTS}, []uint8{s.p.state(), s.q.state()})
+			require.Contains(t, said.String(), "lkey")
 		})
 	}
 }
@@ -226,7 +262,7 @@ func TestMaskedAdd(t *testing.T) {
 	for range 10_000 {
 		old, add, boundary := random(), random(), random()
 		boundary &= random() // so that there are fewer and longer fields
-		require.Equal(t, fields(old, add, boundary), execution.MaskedAdd(old, add, boundary), fmt.Sprintf("%#x + %#x at %#x", old, add, boundary))
+		require.Equal(t, fields(old, add, boundary), atomics.MaskedAdd(old, add, boundary), fmt.Sprintf("%#x + %#x at %#x", old, add, boundary))
 	}
 }
 

@@ -52,6 +52,7 @@
 //
 //   - internal/announce: which blocks registers and records announce of a queue that does not go by its
 //     record alone (source); whether a WQE of a guarded queue has arrived (guard, written)
+//   - internal/atomics: the new value of an atomic's word
 //   - internal/cgroup: how many cores and how much memory control groups leave to the process
 //   - internal/closers: which goroutine closes a descriptor; whether all of a user's are stuck
 //   - internal/codes: the codes of explanations; package field/known has their texts: seen, hardware, likely

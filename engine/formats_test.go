@@ -37,7 +37,7 @@ func TestFaultRows(t *testing.T) {
 			"gather key of another domain", "gather one byte too many", "gather one byte before"),
 		"READ or atomic result key without local write": func(t *testing.T) {
 			named("READ into a key without local write")(t)
-			TestAtomicFaults(t)
+			TestAtomicWithoutPlaceForItsResult(t)
 		},
 		"malformed WQE: ds too small, opcode unknown or not allowed on this transport, inline on READ": func(t *testing.T) {
 			named("WRITE without remote address", "READ with inline data", "an opcode that no device has")(t)

@@ -15,8 +15,9 @@ var testsOverLinks = map[string]func(*testing.T){
 	"Operations": TestOperations, "Pieces": TestPieces, "Inline": TestInline, "InlineBetweenPointers": TestInlineBetweenPointers,
 	"ZeroLength": TestZeroLength, "WriteImmIgnoresReceiveList": TestWriteImmIgnoresReceiveList, "ByteCountZero": TestByteCountZero,
 	"CompletionModes": TestCompletionModes, "OrderWithinAQueue": TestOrderWithinAQueue, "Wrap": TestWrap,
-	"Atomics":         TestAtomics,
-	"SRQFollowsLinks": TestSRQFollowsLinks, "SRQWriteImm": TestSRQWriteImm, "SRQLimit": TestSRQLimit,
+	"Atomics":                        TestAtomics,
+	"AtomicWithoutPlaceForItsResult": TestAtomicWithoutPlaceForItsResult,
+	"SRQFollowsLinks":                TestSRQFollowsLinks, "SRQWriteImm": TestSRQWriteImm, "SRQLimit": TestSRQLimit,
 	"UnreliableConnection": TestUnreliableConnection, "SendInval": TestSendInval,
 	"List": TestList, "Interleaved": TestInterleaved, "InlineMessages": TestInlineMessages,
 }

@@ -109,6 +109,7 @@ var mayImport = map[string][]string{
 	"engine/internal/tap":         {"trace", "internal/shm"},
 	"engine/internal/ticketlock":  {"internal/cpu"},
 	"engine/internal/umr":         {"wqe", "engine/internal/object", "engine/internal/process", "internal/control"},
+	"engine/internal/atomics":     {"internal/shm", "wqe"},
 	"engine/internal/usage":       {"internal/clock"},
 	"engine/internal/userns":      {},
 	"engine/internal/wheel":       {"internal/clock"},
@@ -132,12 +133,12 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/execution": {
 		"engine/internal/pagefault", "engine/internal/worker", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/inject", "engine/internal/order", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/umr",
+		"engine/internal/inject", "engine/internal/order", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/umr", "engine/internal/atomics",
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/reason", "internal/shm",
 	},
 	"engine/internal/transport": {
 		"engine/internal/execution", "engine/internal/completion", "engine/internal/object", "engine/internal/report",
-		"engine/internal/wheel", "engine/internal/inject", "engine/internal/codes", "engine/internal/outage",
+		"engine/internal/wheel", "engine/internal/atomics", "engine/internal/inject", "engine/internal/codes", "engine/internal/outage",
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {

@@ -78,6 +78,18 @@ func (w *world) checkErrors(q *end) {
 	}
 }
 
+// refusesImmediate reports whether a WRITE with immediate for q may have named a key that has gone: then the
+// receive fails, in which its immediate would have been reported.
+func (w *world) refusesImmediate(q *end) bool {
+	from := q.life.peer
+	for _, m := range from.messages[from.matched:] {
+		if m.opcode == wqe.OpRDMAWriteImm && (q.keyOut || w.has(m, "deregister")) {
+			return true
+		}
+	}
+	return false
+}
+
 // disconnected reports whether a rule may have put q into error.
 func (w *world) disconnected(q *end) bool {
 	for i := range w.rules {

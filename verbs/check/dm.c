@@ -184,7 +184,7 @@ static void mistakes(struct side *a) {
 	MUST(!ibv_reg_dm_mr(a->pd, dm, 0, 100, all_access & ~(unsigned)IBV_ACCESS_ZERO_BASED));
 	MUST(!mlx5dv_dm_map_op_addr(dm, 0) && errno == EOPNOTSUPP);
 	MUST((mr = ibv_reg_dm_mr(a->pd, dm, 4, 0, all_access)));
-	SAME(post(a, IBV_WR_RDMA_READ, mr, 0, 8, mr->rkey, 0), IBV_WC_LOC_PROT_ERR);
+	SAME(post(a, IBV_WR_RDMA_READ, mr, 0, 8, mr->rkey, 0), IBV_WC_REM_ACCESS_ERR);
 	DO(ibv_dereg_mr(mr));
 	DO(ibv_free_dm(dm));
 	/* As many as a context may have, and again after they are freed. */

@@ -3,13 +3,11 @@
 package execution
 
 import (
-	"encoding/binary"
-
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/atomics"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -61,17 +59,21 @@ func (sh *requester) checkAtomic(q *object.QP, j *object.Job, info *wqe.Info) ob
 	return sh.request(q, j, info, &j.Src)
 }
 
+// misaligned answers an atomic whose address is not a multiple of its length. A NIC finds that in the packet,
+// before it looks for the key.
+func (sh *requester) misaligned(q *object.QP, j *object.Job) object.Answer {
+	r := &j.Request
+	sh.ExplainRequester(q, j, codes.AtomicAlignment, "%v on address %#x, which is not a multiple of %d", r.Op, r.Addr, r.Length)
+	return sh.RefuseRequest(j.Peer, control.EventInvalidRequest, object.AnswerInvalidRequest)
+}
+
 // executeAtomic executes the atomic of j on the word in the list far. Afterwards the list
 // holds the old value instead, which is in the shard's scratch.
 func (sh *requester) executeAtomic(q *object.QP, j *object.Job, far *object.List) object.Answer {
 	r := &j.Request
 	size := int(r.Length)
 	target := far.Peek(r.Length)
-	switch {
-	case r.Addr%r.Length != 0:
-		sh.ExplainRequester(q, j, codes.AtomicAlignment, "%v on address %#x, which is not a multiple of %d", r.Op, r.Addr, size)
-		return sh.RefuseRequest(j.Peer, control.EventInvalidRequest, object.AnswerInvalidRequest)
-	case !target.Aligned(size):
+	if !target.Aligned(size) {
 		sh.ExplainRequester(q, j, codes.AtomicAlignment, "%v on address %#x: its %d bytes do not lie together on a multiple of %d in memory; "+
 			"the key counts from another place", r.Op, r.Addr, size, size)
 		return sh.RefuseRequest(j.Peer, control.EventInvalidRequest, object.AnswerInvalidRequest)
@@ -82,59 +84,10 @@ func (sh *requester) executeAtomic(q *object.QP, j *object.Job, far *object.List
 		if old, g, ok = sh.updateUnmapped(r.Op, target, r.Operand); !ok {
 			return sh.UnreachableHere(q, j, g)
 		}
-	} else if old, ok = sh.update(r.Op, target.Mem, r.Operand); !ok {
+	} else if old, ok = atomics.Update(r.Op, target.Mem, r.Operand); !ok {
 		return object.AnswerAgain // other programs have changed the word at each attempt
 	}
-	if size == 4 {
-		binary.BigEndian.PutUint32(sh.Scratch.Old[:], uint32(old))
-	} else {
-		binary.LittleEndian.PutUint64(sh.Scratch.Old[:], old)
-	}
 	far.Reset()
-	far.Add(sh.Scratch.Old[:size], nil, 0, r.Length)
+	far.Add(atomics.PutOld(&sh.Scratch.Old, old, size), nil, 0, r.Length)
 	return object.AnswerACK
-}
-
-// update executes one atomic on the word in target and returns the old value. ok is false
-// if other programs changed the word at each attempt; then the word is unchanged.
-func (sh *requester) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
-	switch {
-	case op == wqe.OpAtomicFA:
-		return shm.Add(target, wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand)).SwapAdd), true
-	case op == wqe.OpAtomicCS:
-		a := wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand))
-		return shm.CompareAndSwap(target, a.Compare, a.SwapAdd)
-	case op == wqe.OpAtomicMaskedCS && len(target) == 8:
-		m := wqe.ParseMaskedCS8((*[wqe.MaskedCS8Size]byte)(operand))
-		return shm.Update(target, func(old uint64) uint64 { return maskedSwap(m, old) })
-	case op == wqe.OpAtomicMaskedCS:
-		m := wqe.ParseMaskedCS4((*[wqe.MaskedCS4Size]byte)(operand))
-		w := wqe.MaskedCS8{Swap: uint64(m.Swap), Compare: uint64(m.Compare), SwapMask: uint64(m.SwapMask),
-			CompareMask: uint64(m.CompareMask)}
-		return shm.Update(target, func(old uint64) uint64 { return maskedSwap(w, old) })
-	case len(target) == 8:
-		m := wqe.ParseMaskedFA8((*[wqe.MaskedFA8Size]byte)(operand))
-		return shm.Update(target, func(old uint64) uint64 { return MaskedAdd(old, m.Add, m.Boundary) })
-	default:
-		m := wqe.ParseMaskedFA4((*[wqe.MaskedFA4Size]byte)(operand))
-		return shm.Update(target, func(old uint64) uint64 {
-			return MaskedAdd(old, uint64(m.Add), uint64(m.Boundary))
-		})
-	}
-}
-
-// maskedSwap returns the new value of a word. If old equals Compare in the bits of
-// CompareMask, the bits of SwapMask are taken from Swap.
-func maskedSwap(m wqe.MaskedCS8, old uint64) uint64 {
-	if (old^m.Compare)&m.CompareMask != 0 {
-		return old
-	}
-	return old&^m.SwapMask | m.Swap&m.SwapMask
-}
-
-// MaskedAdd adds two words field by field. Each set bit of boundary is the top bit of a
-// field. The lower bits of all fields are added together, so that no carry leaves a field.
-// The top bits are added by exclusive or.
-func MaskedAdd(old, add, boundary uint64) uint64 {
-	return (old&^boundary + add&^boundary) ^ (old^add)&boundary
 }

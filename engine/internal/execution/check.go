@@ -12,7 +12,8 @@ import (
 // Check checks the WQE of the snapshot and fills sh.Scratch.Job with the work to do. n is
 // the number of blocks that are announced.
 //
-// Local keys are checked before the request, because a NIC gathers before it sends.
+// Local keys are checked before the request, because a NIC gathers before it sends. The keys of the place
+// for an answer are an exception (postpone).
 func (sh *requester) Check(q *object.QP, n uint16) object.Verdict {
 	j := sh.Scratch.Job
 	h := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))

@@ -31,7 +31,7 @@
 //   - inject_retry.go: how often and how long a WQE waits whose request or answer a rule loses, or that finds
 //     no receive because of a rule; what of it is executed meanwhile
 //   - local.go: whether a NOP, DUMP, MMO, WAIT or SEND_EN is right, and what it does
-//   - atomic.go: whether an atomic's operands and alignment are right, and the new value of its word
+//   - atomic.go: whether an atomic's operands and alignment are right
 //   - datagram.go: which queue pair gets a datagram, and whether its qkey is right
 //   - datagram_header.go: the bytes of the GRH and the service level
 //   - multicast.go: which members of a group get a datagram

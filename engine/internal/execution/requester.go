@@ -48,9 +48,32 @@ func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, en
 		case k == nil && d.LKey == control.NullKey:
 			sh.admitNull(l, n, need)
 		case k == nil || k.PD != q.PD || k.Access&need != need || !sh.admit(l, k, d.Addr, n, need):
+			if j.Reads() && !j.TooManyUnits(d) {
+				return sh.postpone(q, j, total, off-wqe.UnitSize, end)
+			}
 			return sh.badLocal(q, j, d, need)
 		}
 		total += n
+	}
+	if total > wqe.MaxMessage {
+		return sh.TooLong(q, j, total, wqe.MaxMessage)
+	}
+	j.Total = total
+	return object.Accepted
+}
+
+// postpone notes that the data segment at byte off gives no access to the place for the answer of a READ or
+// an atomic. A NIC looks at that place when the answer arrives. So the request is sent, an atomic is
+// executed, and if the responder refuses the request, the WQE fails for that reason. total is the sum of the
+// lengths before off; the other segments are only counted.
+func (sh *requester) postpone(q *object.QP, j *object.Job, total uint64, off, end int) object.Verdict {
+	j.NoPlace = uint16(off)
+	for ; off < end; off += wqe.UnitSize {
+		d := wqe.ParseData((*[wqe.UnitSize]byte)(sh.Scratch.WQE[off:]))
+		if d.Inline() {
+			return sh.badInline(q, j, wqe.InlineLength(d.ByteCount), off, end)
+		}
+		total += d.Length()
 	}
 	if total > wqe.MaxMessage {
 		return sh.TooLong(q, j, total, wqe.MaxMessage)
@@ -96,6 +119,9 @@ func (sh *requester) request(q *object.QP, j *object.Job, info *wqe.Info, far *o
 	}
 	if a := sh.Respond(q, j, info, far); a != object.AnswerACK {
 		return sh.answered(q, j, a)
+	}
+	if j.NoPlace != 0 {
+		return sh.NoPlace(q, j, int(j.NoPlace))
 	}
 	return object.Accepted
 }

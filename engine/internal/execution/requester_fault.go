@@ -67,6 +67,13 @@ func (sh *requester) badLocal(q *object.QP, j *object.Job, d wqe.Data, need uint
 	return sh.Fail(q, j, cqe.LocalProtection)
 }
 
+// NoPlace fails a READ or an atomic that the responder has answered, because the data segment at byte at of
+// the WQE, which is in the scratch, has no place for the answer (postpone).
+func (sh *requester) NoPlace(q *object.QP, j *object.Job, at int) object.Verdict {
+	d := wqe.ParseData((*[wqe.UnitSize]byte)(sh.Scratch.WQE[at:]))
+	return sh.badLocal(q, j, d, uint32(j.Head.Opcode().Info().Local))
+}
+
 // Unreachable ends a WQE whose memory could not be reached. If the memory is local, the WQE
 // fails as with a bad local key.
 func (sh *requester) Unreachable(q *object.QP, j *object.Job, g object.Gap) object.Verdict {

@@ -29,6 +29,9 @@ func (sh *requester) Grant(q *object.QP, j *object.Job, info *wqe.Info, far *obj
 	if info.Reads && p.Attr.MaxDestRdAtomic == 0 && p.Transport != control.QPTypeDCT {
 		return sh.refused(q, j, info)
 	}
+	if info.Atomic() && j.Request.Addr%j.Request.Length != 0 {
+		return sh.misaligned(q, j)
+	}
 	// The key and the address of a request for 0 bytes are not checked.
 	if info.Remote != 0 && j.Request.Length > 0 {
 		if a := sh.Translate(q, j, far, info); a != object.AnswerACK {

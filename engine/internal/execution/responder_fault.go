@@ -61,7 +61,23 @@ func (sh *responder) badRemote(q *object.QP, j *object.Job, need uint32) object.
 	if q != nil {
 		sh.Explain(q, why.Code, "%v: %s", r.Op, why)
 	}
+	if j.Recv && p.Transport != control.QPTypeDCT && !sh.Trial {
+		return sh.endImmediate(j)
+	}
 	return sh.RefuseRequest(p, control.EventAccessError, object.AnswerRemoteAccess)
+}
+
+// endImmediate refuses a WRITE with immediate whose remote key gives no access. The receive, in which the
+// immediate would have been reported, completes with an error of its own: the verbs have it for this case.
+func (sh *responder) endImmediate(j *object.Job) object.Answer {
+	a := j.Peer.Nak(object.AnswerRemoteAccess)
+	if a == object.AnswerDrop || sh.Links.Doubted(j.Peer) {
+		return object.AnswerDrop
+	}
+	j.Peer.Event(control.EventAccessError)
+	sh.OpenReceive(j)
+	sh.failReceive(j, cqe.LocalAccess)
+	return a
 }
 
 func (sh *responder) badInvalidate(q *object.QP, j *object.Job) object.Answer {

@@ -5,6 +5,7 @@ package execution
 import (
 	"syscall"
 
+	"github.com/nicless/nicless/engine/internal/atomics"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/wqe"
@@ -85,7 +86,7 @@ func (sh *requester) updateUnmapped(op wqe.Opcode, at object.Stretch,
 	if n, errno := at.Process.Read(&a.Seen, a.To[:2], a.From[:2]); n != len(word) {
 		return 0, at.Gap(errno, true, false), false
 	}
-	old, _ = sh.update(op, word, operand) // the word is private here
+	old, _ = atomics.Update(op, word, operand) // the word is private here
 	if n, errno := at.Process.Write(a.To[:2], a.From[:2]); n != len(word) {
 		return 0, at.Gap(errno, true, true), false
 	}

@@ -318,10 +318,10 @@ type findings struct {
 	Local    bool    // the job is a datagram without a GRH
 	Carries  bool    // the bytes go to Carried, and from there into the CQE
 	Recalled bool    // a piece was taken back from a worker before it was copied
+	NoPlace  uint16  // byte of the WQE at which a data segment is that has no place for the answer; 0: none
 }
 
-// A Request is what a requester sends to a responder. It holds what the headers of packets would
-// carry.
+// A Request is what a requester sends to a responder. It holds what the headers of packets would carry.
 type Request struct {
 	Op             wqe.Opcode
 	Solicited      bool

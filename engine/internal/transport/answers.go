@@ -3,10 +3,10 @@
 package transport
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/atomics"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/object"
@@ -189,6 +189,10 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 		if j = sh.checkAgain(q, m, true); j == nil {
 			return
 		}
+		if j.NoPlace != 0 {
+			sh.noPlace(q, int(j.NoPlace))
+			return
+		}
 		if off > 0 {
 			j.Dst.Skip(off)
 			j.Moved = off
@@ -215,19 +219,19 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 	sh.acknowledged(q, packet.AddPSN(psn, 1))
 }
 
-// atomicResult returns the value in the answer of an atomic on n bytes, as mlx5 delivers it: 8 bytes in host
-// order, and 4 in big-endian order.
+// noPlace fails the oldest message, whose answer has come, because the key of the data segment at byte at of
+// its WQE does not allow to put the answer there. The WQE was checked again, so it is in the scratch.
+func (sh *sender) noPlace(q *object.QP, at int) {
+	sh.RewindQueue(q)
+	if sh.SnapshotHead(q) {
+		sh.NoPlace(q, sh.Scratch.Job, at)
+	}
+}
+
+// atomicResult returns the value in the answer of an atomic on n bytes, as mlx5 delivers it.
 func (sh *sender) atomicResult(p *object.Port, info *packet.Info, n uint64) []byte {
 	h := (*[packet.AtomicAckETHSize]byte)(p.Packet.Head[info.OffAtomicAck:])
-	v := packet.ParseAtomicAckETH(h).Original
-	if n == 4 {
-		binary.BigEndian.PutUint32(sh.Scratch.Old[:], uint32(v))
-		return sh.Scratch.Old[:]
-	}
-	for i := range sh.Scratch.Old {
-		sh.Scratch.Old[i] = byte(v >> (8 * i))
-	}
-	return sh.Scratch.Old[:]
+	return atomics.PutOld(&sh.Scratch.Old, packet.ParseAtomicAckETH(h).Original, int(n))
 }
 
 // badResponse fails the oldest message, because a packet of the answer is of the wrong kind or does not have

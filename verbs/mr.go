@@ -103,14 +103,14 @@ func (x *uctx) dereg(m *mr) error {
 // addOwn notes that a region has its memory: in the extents held or, if there are none, where
 // the program has it.
 func (x *uctx) addOwn(m *mr, held []*extent) {
-	if len(held) == 0 {
+	if len(held) == 0 && m.length > 0 {
 		x.owner.addCopied(m.own())
 	}
 }
 
 // removeOwn undoes addOwn.
 func (x *uctx) removeOwn(m *mr, held []*extent) {
-	if len(held) == 0 {
+	if len(held) == 0 && m.length > 0 {
 		x.owner.removeCopied(m.own())
 	}
 }
@@ -124,8 +124,10 @@ func (m *mr) implicit() bool { return m.onDemand && m.addr == 0 && m.length == m
 func (c *call) payload(m *mr) ([]*extent, error) {
 	switch {
 	case m.implicit() && m.iova == 0:
-	case m.length == 0 || m.length > maxExtent:
-		return nil, refuse(eINVAL, "memory region of %d bytes; 1 to %d are possible", m.length, uint64(maxExtent))
+	case m.length > maxExtent:
+		return nil, refuse(eINVAL, "memory region of %d bytes; at most %d are possible", m.length, uint64(maxExtent))
+	case m.length == 0 && m.addr%pageSize == 0:
+		return nil, refuse(eINVAL, "memory region of 0 bytes at %#x, where a page begins; the kernel wants one page in part", m.addr)
 	case m.addr+m.length < m.addr:
 		return nil, refuse(eFAULT, "memory region: %d bytes at %#x pass the end of the address space", m.length, m.addr)
 	case m.access&control.AccessZeroBased == 0 && m.addr%pageSize != m.iova%pageSize:
@@ -133,6 +135,9 @@ func (c *call) payload(m *mr) ([]*extent, error) {
 	}
 	if m.onDemand { // such memory is what the program has there at the time of a transfer
 		return nil, c.x.shareProcess(c.p)
+	}
+	if m.length == 0 {
+		return nil, c.empty(m)
 	}
 	a := area{"memory region", m.addr, m.length, 1}
 	why := c.takeResults(a) // why the memory could not be moved, so that the kernel has to copy it
@@ -165,6 +170,21 @@ func (c *call) payload(m *mr) ([]*extent, error) {
 		c.stays(a, why)
 	}
 	return nil, c.x.shareProcess(c.p)
+}
+
+// empty checks memory of 0 bytes, which may be registered in the middle of a page (ib_umem_num_pages in the
+// kernel counts that page). The page must be there with the rights of the region.
+func (c *call) empty(m *mr) error {
+	e, err := c.p.memory.find(m.addr, 1)
+	if err == nil && e == nil {
+		page := *m
+		page.length = 1
+		err = c.p.memory.allows(&page, func(vma) {})
+	}
+	if err != nil {
+		return refuse(eFAULT, "memory region of 0 bytes: %v", err)
+	}
+	return c.x.shareProcess(c.p)
 }
 
 // allows returns an error if the rights of a region need more than the mappings of the process

@@ -1,8 +1,10 @@
 package verbs
 
 import (
+	"os"
 	"testing"
 
+	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -52,4 +54,36 @@ func TestReregistrationKeepsMemory(t *testing.T) {
 	require.Empty(t, x.dmabufs)
 	p.ok(p.deregMR(h))
 	require.Equal(t, 1, x.regions[newer].users)
+}
+
+// Memory of 0 bytes can be registered in the middle of a page, as with the kernel, if the page is there and
+// may be accessed so.
+func TestRegionOfNoBytes(t *testing.T) {
+	p := newRig(t).program()
+	mem, err := unix.Mmap(-1, 0, 3*pageSize, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Munmap(mem)) }()
+	require.NoError(t, unix.Mprotect(mem[:pageSize], unix.PROT_READ|unix.PROT_WRITE))
+	require.NoError(t, unix.Mprotect(mem[2*pageSize:], unix.PROT_NONE))
+	at := procmem.VecOf(mem).Addr
+	p.p.memory.maps = openMaps(int32(os.Getpid()))
+	for _, row := range []struct {
+		why    string
+		offset uint64
+		access uint32
+		want   unix.Errno
+	}{
+		{"the beginning of a page", 0, abi.AccessLocalWrite, unix.EINVAL},
+		{"the middle of a page", 16, abi.AccessLocalWrite, 0},
+		{"the last byte of a page", pageSize - 1, abi.AccessLocalWrite, 0},
+		{"a page that cannot be written", pageSize + 16, abi.AccessLocalWrite, unix.EFAULT},
+		{"a page that can be read", pageSize + 16, abi.AccessRemoteRead, 0},
+		{"a page that cannot be accessed", 2*pageSize + 16, 0, unix.EFAULT},
+	} {
+		a := p.regMR(at+row.offset, 0, at+row.offset, p.pd, row.access)
+		require.Equal(t, row.want, a.errno, row.why)
+		if a.errno == 0 {
+			p.ok(p.deregMR(uint64(le.Uint32(a.bytes[abi.AttrCoreOut]))))
+		}
+	}
 }

@@ -36,7 +36,7 @@ func regMR(c *Client, m *control.MR, source object.RequestMemory, _ *control.Rep
 // client's process and the device has not mapped it. place also checks the rights in
 // k.Access. If it returns an error, k is unusable.
 func (c *Client) place(k *object.Mkey, addr, n, iova uint64, source object.RequestMemory) error {
-	if n == 0 {
+	if n == 0 && !source.InProcess {
 		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
 	}
 	if err := k.CheckRights(); err != nil {
@@ -45,7 +45,7 @@ func (c *Client) place(k *object.Mkey, addr, n, iova uint64, source object.Reque
 	if k.Access&control.AccessZeroBased != 0 {
 		iova = 0
 	}
-	if iova+n-1 < iova {
+	if n > 0 && iova+n-1 < iova {
 		return control.Errorf(control.CodeInvalid, "memory region: %d bytes from iova %#x pass the end of the address space", n, iova)
 	}
 	r, mem, err := c.At("memory region", addr, n)
@@ -54,7 +54,7 @@ func (c *Client) place(k *object.Mkey, addr, n, iova uint64, source object.Reque
 		p = c.Process
 		r, mem, err = c.ProcessRegion, nil, nil
 		if !source.OnDemand {
-			err = p.CheckRange(addr, n)
+			err = p.CheckRange(addr, max(n, 1))
 		}
 	}
 	if err != nil {

@@ -49,8 +49,9 @@ type uctx struct {
 	subs         eventTable // of events of firmware commands
 	next         uint32
 	objects      map[uint32]*object
-	domains      map[uint32]*pd // protection domains, by the engine's number
-	dms          map[int]*dm    // device memory, by index
+	made         [len(kindNames)]uint32 // how many of objects are of a kind
+	domains      map[uint32]*pd         // protection domains, by the engine's number
+	dms          map[int]*dm            // device memory, by index
 	umems        map[uint32]*umem
 	lastUMEM     uint32       // number of the umem that was made last
 	dmabufs      map[int]bool // addresses in the engine that dma-bufs have, see dmabufSpace

@@ -118,7 +118,7 @@ func createCQ(c *call) error {
 		x.undoHolds(held)
 		return err
 	}
-	if err := x.chargeObject(); err != nil {
+	if err := x.chargeQueue(kindCQ, x.limits.MaxCQs); err != nil {
 		x.undoHolds(held)
 		return err
 	}

@@ -83,7 +83,7 @@ func (c *call) createDCT(d []byte) error {
 	if err != nil && err != errAgain {
 		return err
 	}
-	if err := x.chargeObject(); err != nil {
+	if err := x.chargeQueue(kindQP, x.limits.MaxQPs); err != nil {
 		return err
 	}
 	m, _, err := x.request(control.OpCreateDCT,

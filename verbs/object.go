@@ -69,6 +69,7 @@ func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, us
 		extents: extents, uses: uses}
 	x.next++
 	x.objects[o.handle] = o
+	x.made[k]++
 	for _, u := range uses {
 		u.users++
 	}
@@ -78,6 +79,15 @@ func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, us
 // chargeObject charges one more object to the user. The error says why the user may not have
 // one more.
 func (x *uctx) chargeObject() error { return x.charge(objectCost) }
+
+// chargeQueue is chargeObject for a queue of kind k, of which the engine lets a client have most. The program
+// may have as many as it is told (queues), though more are possible if several rings lie in one region.
+func (x *uctx) chargeQueue(k kind, most uint32) error {
+	if most = queues(x.limits, most); x.made[k] >= most {
+		return refuse(eNOMEM, "%v: this context has %d, which is as many as it may have", k, most)
+	}
+	return x.chargeObject()
+}
 
 func (x *uctx) refundObject() { x.refund(objectCost) }
 
@@ -129,6 +139,7 @@ func (x *uctx) remove(o *object) error {
 		return err
 	}
 	delete(x.objects, o.handle)
+	x.made[o.kind]--
 	x.unsubscribe(o)
 	for _, u := range o.uses {
 		u.users--

@@ -211,7 +211,7 @@ func createQP(c *call) error {
 		x.undoHolds(held)
 		return err
 	}
-	if err := x.chargeObject(); err != nil {
+	if err := x.chargeQueue(kindQP, x.limits.MaxQPs); err != nil {
 		x.undoHolds(held)
 		return err
 	}

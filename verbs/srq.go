@@ -69,7 +69,7 @@ func createSRQ(c *call) error {
 		x.undoHolds(held)
 		return err
 	}
-	if err := x.chargeObject(); err != nil {
+	if err := x.chargeQueue(kindSRQ, x.limits.MaxQPs); err != nil {
 		x.undoHolds(held)
 		return err
 	}

@@ -39,3 +39,12 @@ type Peer struct {
 	MTU   int           // most bytes of payload in a packet; 0 if there is no port yet
 	Stats nic.PortStats // counts of the port; zero if there is no port
 }
+
+// A Port is an InfiniBand port of another engine, as that engine states it.
+type Port struct {
+	Engine uint64 // GUID of the engine
+	Name   string // of the engine, as in Peer
+	Up     bool   // packets can be exchanged
+	GID    [16]byte
+	LID    uint16 // not 0
+}

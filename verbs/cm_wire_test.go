@@ -2,8 +2,10 @@ package verbs
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -21,6 +23,7 @@ type cable struct {
 	ends []*cableEnd
 	mtu  int
 	held int
+	pool bool // it joins InfiniBand ports, as pools and UCX do; otherwise it is RoCE
 }
 
 // A cableEnd is the fabric of one server.
@@ -34,9 +37,13 @@ type cableEnd struct {
 	told    [][]RemotePort // by SetAddresses
 }
 
-func (c *cable) server(t *testing.T) *cableEnd {
+func (c *cable) server(t testing.TB) *cableEnd {
 	e := &cableEnd{cable: c, gids: make(map[[gidSize]byte]bool), packets: make(chan []byte, 100)}
-	e.s = newServingWith(t, Config{Fabric: e})
+	cfg := Config{Fabric: e}
+	if c.pool {
+		cfg.Links, cfg.NoDEVX = []Link{InfiniBand}, true
+	}
+	e.s = newServingWith(t, cfg)
 	c.mu.Lock()
 	c.ends = append(c.ends, e)
 	c.mu.Unlock()
@@ -48,7 +55,7 @@ func (c *cable) server(t *testing.T) *cableEnd {
 			f := e.receive
 			e.mu.Unlock()
 			if f != nil {
-				f(b, true)
+				f(b, !c.pool)
 			}
 		}
 		close(done)
@@ -60,11 +67,32 @@ func (e *cableEnd) far(gid [gidSize]byte) *cableEnd {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, o := range e.ends {
-		if o != e && o.gids[gid] {
+		if o != e && (o.gids[gid] || slices.ContainsFunc(o.last(), func(p RemotePort) bool { return p.GID == gid && p.LID != 0 })) {
 			return o
 		}
 	}
 	return nil
+}
+
+// last returns the addresses that the server has told last. The caller holds the lock.
+func (e *cableEnd) last() []RemotePort {
+	if len(e.told) == 0 {
+		return nil
+	}
+	return e.told[len(e.told)-1]
+}
+
+func (e *cableEnd) Ports() (list []LinkedPort) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, o := range e.ends {
+		for _, p := range o.last() {
+			if o != e && p.LID != 0 {
+				list = append(list, LinkedPort{p, o.s.engine.GUID(), fmt.Sprintf("node %d", i), true})
+			}
+		}
+	}
+	return list
 }
 
 var errUnplugged = errors.New("nothing is plugged in")

@@ -15,6 +15,10 @@ type Fabric interface {
 	// address by which a program calls the port, or the port's GID.
 	Find(name netip.Addr) (to RemotePort, ok bool)
 
+	// Ports returns the InfiniBand ports of other engines that links know now: those that work first, and
+	// no other order. Peers state them, so two can have the same LID or GID. The slice is the caller's.
+	Ports() []LinkedPort
+
 	// MTU returns the most bytes of payload in a packet to a port, 0 if that is not known. The
 	// error says why there is no path.
 	MTU(to RemotePort) (bytes int, err error)
@@ -72,4 +76,12 @@ type RemotePort struct {
 	GID  [16]byte
 	LID  uint16   // on InfiniBand; 0 on Ethernet
 	From [16]byte // GID of the device that asks; zero if that is open
+}
+
+// A LinkedPort is an InfiniBand port of another engine, to which a link leads.
+type LinkedPort struct {
+	RemotePort        // with a LID, and without From
+	Engine     uint64 // GUID of that engine
+	Name       string // of that engine, by which the link calls it; bytes of a peer
+	Up         bool   // the link works
 }

@@ -13,6 +13,7 @@
 //   - route.go: which link leads to an address, and from which own address (Own, choose)
 //   - board.go: gives the links what clients announce; who may read it is decided in the engine
 //   - hold.go: whether RoCE opens on a local address for a user (may), and when the address is closed
+//   - ports.go: which InfiniBand ports links lead to
 //   - manage.go: whether a packet for queue pair 1 is taken from a peer, and how one is sent
 //   - report.go: what nicless links prints; why RoCE is open
 package links

@@ -190,6 +190,19 @@ func (p *Pool) Peers() []fabric.Peer {
 	return peers
 }
 
+// Ports returns the InfiniBand ports of the nodes to which there is a path.
+func (p *Pool) Ports() (list []fabric.Port) {
+	for _, s := range p.state.Load().peers {
+		for _, a := range s.addresses {
+			if a.LID != 0 && s.path.Port != nil {
+				port := fabric.Port{Engine: s.GUID, Name: s.Name, Up: s.Up, GID: a.GID, LID: a.LID}
+				list = append(list, port)
+			}
+		}
+	}
+	return list
+}
+
 // SetAddresses sends the other nodes the addresses of this engine, in place of those before.
 func (p *Pool) SetAddresses(list []Address) error {
 	if len(list) > MaxAddresses {

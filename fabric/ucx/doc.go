@@ -53,6 +53,7 @@
 // The link:
 //
 //   - options.go: what --link says, and whether it is possible
+//   - ports.go: the InfiniBand ports that peers state
 //   - carrier.go: which peer an address leads to (Route); Open, Close; how long leaving waits
 //   - memory.go: whether the process or the engine sleeps and has to be woken; the rings
 //

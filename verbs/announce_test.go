@@ -42,10 +42,10 @@ func TestAnnouncedAddresses(t *testing.T) {
 	require.Equal(t, slices.Concat(own, ports(nil, "fe80::7", "192.0.2.1", "192.0.2.2")), e.heard()[3])
 
 	// The GID of an InfiniBand port is of no namespace.
-	all[0].linked(InfiniBand)
+	all[0].linked(InfiniBand, firstLID)
 	e.s.announce()
 	require.Equal(t, RemotePort{GID: all[0].local, LID: firstLID}, e.heard()[4][0])
-	all[1].linked(InfiniBand)
+	all[1].linked(InfiniBand, firstLID)
 	e.s.announce()
 	require.Equal(t, ports(all), e.heard()[5])
 }

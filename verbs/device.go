@@ -5,7 +5,6 @@ package verbs
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/nic"
@@ -110,20 +109,12 @@ const (
 	InfiniBand Link = "infiniband" // peers are addressed by LIDs
 )
 
-// LIDs of InfiniBand ports. All devices of an engine are in one subnet, and a subnet manager is
-// said to be there.
-const (
-	subnetManagerLID = 1
-	firstLID         = 2      // of the first device
-	multicastLID     = 0xc000 // the first LID of a multicast group
-	permissiveLID    = 0xffff
-)
-
-// linked gives the device's port a link layer, and returns the device.
-func (d *device) linked(l Link) *device {
+// linked gives the device's port a link layer, and returns the device. first is the LID of the server's first
+// device, if that is one of InfiniBand.
+func (d *device) linked(l Link, first uint16) *device {
 	d.lid = 0
 	if l == InfiniBand {
-		d.lid = uint16(d.index) + firstLID
+		d.lid = uint16(d.index) + first
 	}
 	return d
 }
@@ -150,9 +141,4 @@ func (d *device) portCaps() uint32 {
 		return abi.PCFCMSup
 	}
 	return abi.PCFCMSup | abi.PCFIPBasedGIDs
-}
-
-// hasLID reports whether a device of this server has an InfiniBand port with a LID.
-func (s *Server) hasLID(lid uint16) bool {
-	return lid != 0 && slices.ContainsFunc(s.devices, func(d *device) bool { return d.lid == lid })
 }

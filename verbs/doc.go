@@ -69,6 +69,7 @@
 // The device as programs see it:
 //
 //   - device.go: the name, GUID, MAC and link layer of a device
+//   - lid.go: which LIDs its InfiniBand ports have
 //   - query.go: the limits and properties that a program is told
 //   - caps.go: the capabilities of the firmware (HCA_CAP) that libmlx5 and DEVX programs are told
 //   - gid.go: which entry of the GID table has a GID; answers queries; which slot it has is decided in

@@ -25,8 +25,8 @@ func (p *program) happened() (all [][2]uint64) {
 func TestAddressesAreEvents(t *testing.T) {
 	s := newServing(t)
 	s.devices = []*device{
-		newDevice(0, "nicless0", 0x5a4e4cfffe000001, pciPlace{}).linked(Ethernet),
-		newDevice(1, "nicless1", 0x5a4e4cfffe000001, pciPlace{}).linked(InfiniBand),
+		newDevice(0, "nicless0", 0x5a4e4cfffe000001, pciPlace{}).linked(Ethernet, firstLID),
+		newDevice(1, "nicless1", 0x5a4e4cfffe000001, pciPlace{}).linked(InfiniBand, firstLID),
 	}
 	r := s.rig(t)
 	r.tell("eth0", "192.0.2.1/24")

@@ -15,7 +15,7 @@ import (
 // A device of each kind: the attributes of its port, and which addresses it takes.
 func TestLinkLayers(t *testing.T) {
 	s := newServing(t)
-	s.devices = []*device{newDevice(0, "nicless0", 0x5a4e4cfffe000001, pciPlace{}).linked(InfiniBand), newDevice(1, "nicless1", 0x5a4e4cfffe000001, pciPlace{}).linked(Ethernet)}
+	s.devices = []*device{newDevice(0, "nicless0", 0x5a4e4cfffe000001, pciPlace{}).linked(InfiniBand, firstLID), newDevice(1, "nicless1", 0x5a4e4cfffe000001, pciPlace{}).linked(Ethernet, firstLID)}
 	r := s.rig(t)
 	r.tell("eth0", "192.0.2.1/24")
 	ib, _ := r.open(0)
@@ -85,7 +85,7 @@ func TestLinkLayers(t *testing.T) {
 // device that has it.
 func TestAddressesOfInfiniBand(t *testing.T) {
 	s := newServing(t)
-	s.devices = []*device{newDevice(0, "nicless0", 0x5a4e4cfffe000001, pciPlace{}).linked(InfiniBand), newDevice(1, "nicless1", 0x5a4e4cfffe000001, pciPlace{}).linked(Ethernet)}
+	s.devices = []*device{newDevice(0, "nicless0", 0x5a4e4cfffe000001, pciPlace{}).linked(InfiniBand, firstLID), newDevice(1, "nicless1", 0x5a4e4cfffe000001, pciPlace{}).linked(Ethernet, firstLID)}
 	here := s.rig(t)
 	here.p.key = netnsKey{uid: 1, cookie: 7}
 	here.tell("lo", "127.0.0.1/8", "eth0", "192.0.2.1/24", "eth0", "fe80::7/64")

@@ -70,7 +70,7 @@ func TestNetlinkPorts(t *testing.T) {
 	require.NotContains(t, all[0].attrs, 9)
 	ib, errno := n.get(nldev.CmdPortGet, nlAttr32(1, 1), nlAttr32(3, 1))
 	require.Zero(t, errno)
-	require.Equal(t, uint32(firstLID+1), ib.u32(9))
+	require.Equal(t, uint32(s.devices[1].lid), ib.u32(9))
 	require.Equal(t, uint32(subnetManagerLID), ib.u32(10))
 	require.Equal(t, uint64(0xfe80)<<48, ib.u64(8))
 	require.NotContains(t, ib, 51)

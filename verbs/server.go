@@ -150,8 +150,10 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	lid := chooseLIDs(e.GUID(), cfg.Devices, takenLIDs(cfg.Fabric))
 	for i, place := range freePlaces(cfg.Devices) {
-		d := newDevice(uint32(i), names.Of(uint8(i)), e.GUID(), place).linked(cfg.Links[i%len(cfg.Links)])
+		d := newDevice(uint32(i), names.Of(uint8(i)), e.GUID(), place)
+		d.linked(cfg.Links[i%len(cfg.Links)], lid)
 		d.port = func() nic.PortState { return e.PortState(uint8(i)) }
 		s.devices = append(s.devices, d)
 	}

@@ -76,8 +76,8 @@ func TestInfiniBand(t *testing.T) {
 	need(t, "ibv_devinfo", "ibv_rc_pingpong", "ib_send_bw")
 	l := newInfiniBand(t)
 	said := l.run("ibv_devinfo", "-v", "-d", "nicless0")
-	for _, want := range []string{"link_layer:\t\tInfiniBand", "port_lid:\t\t2", "sm_lid:\t\t\t1"} {
-		require.Contains(t, said, want)
+	for _, want := range []string{`link_layer:\t\tInfiniBand`, `port_lid:\t\t[1-9]\d*\n`, `sm_lid:\t\t\t1\n`} {
+		require.Regexp(t, want, said)
 	}
 	for _, line := range []string{"ibv_rc_pingpong -c", "ibv_uc_pingpong -c", "ibv_ud_pingpong -c", "ibv_srq_pingpong -c", "ibv_rc_pingpong -c -g 0"} {
 		argv := strings.Fields(line)

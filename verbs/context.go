@@ -61,7 +61,7 @@ type uctx struct {
 	channels     map[uint64]*channel // completion channels, by the cookie of the program's end
 	asyncs       []*async
 	numbers      map[uint64]eventSource // by kind and number (numberOf); without the objects in targets
-	held         map[*object]func()     // what ends the use of a path to another engine; nil: none
+	held         map[*object]func()     // what ends the use of a path to another engine; nil: of the own port
 	targets      map[uint32][]*qp       // handles of queue pairs of type XRC_RECV, by number
 	subscriber   *subscriber            // the subscriber of the process that opened the device
 	events       *os.File

@@ -291,6 +291,7 @@ func (p *process) open(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File
 	}
 	p.contexts[x.inode] = x
 	p.subscriber.addContext(x)
+	x.subscribePort()
 	x.net.tree.mu.Lock()
 	_ = x.setGIDs() // from now on a change of the table reaches the context; fails only if it has ended
 	x.net.tree.mu.Unlock()

@@ -61,10 +61,7 @@ func (x *uctx) holdForDatagrams(o *object, to peerAddress) error {
 	if x.s.fabric == nil || x.isHere(to) {
 		return nil
 	}
-	if x.device.lid != 0 {
-		if to.lid < multicastLID {
-			x.holdPath(o, x.subscribeInside(x.device.linkLocal(), [gidSize]byte{}))
-		}
+	if x.device.lid != 0 { // see subscribePort
 		return nil
 	}
 	if (&address{gid: to.gid}).ip().IsMulticast() {
@@ -87,17 +84,21 @@ func (x *uctx) holdForDatagrams(o *object, to peerAddress) error {
 	return nil
 }
 
-// subscribeInside subscribes to datagrams at addresses, from engines in pools and over UCX.
-func (x *uctx) subscribeInside(list ...[gidSize]byte) (drop func()) {
-	var drops []func()
-	for _, gid := range list {
-		drops = append(drops, x.subscriber.subscribe(nic.Source{GID: gid}))
+// subscribePort subscribes the program to datagrams from engines in pools and over UCX at its InfiniBand
+// port, as long as the context lives: libmlx5 makes address handles for LIDs without a call, so nothing else
+// says whether a program needs them.
+func (x *uctx) subscribePort() {
+	if x.s.fabric == nil || x.device.lid == 0 {
+		return
 	}
-	return func() {
-		for _, f := range drops {
-			f()
-		}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		return
 	}
+	global := x.subscriber.subscribe(nic.Source{GID: x.device.linkLocal()})
+	local := x.subscriber.subscribe(nic.Source{}) // datagrams without a GRH
+	x.holdPath(nil, func() { global(); local() })
 }
 
 // holdPath keeps the function that ends an object's use of a path, in place of one kept before.

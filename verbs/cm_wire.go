@@ -148,6 +148,10 @@ func (w *cmWire) receive(packet []byte, network bool) {
 		w.s.manager.CountMalformed()
 		return
 	}
+	if mad[1] != cm.Class && !network {
+		w.s.receiveMAD(from, to, mad)
+		return
+	}
 	at, theirs := cm.PortAddress{GID: to}, cm.PortAddress{GID: from}
 	for _, d := range w.s.devices {
 		if d.lid != 0 && d.linkLocal() == to {
@@ -169,5 +173,5 @@ func (w *cmWire) notes() (notes []string) {
 	if n := s.Strangers + s.Malformed; n > 0 {
 		notes = append(notes, fmt.Sprintf("management datagrams of nobody who is known to the connection manager: %d", n))
 	}
-	return notes
+	return append(notes, w.s.farNotes()...)
 }

@@ -74,15 +74,21 @@ func (d *device) global() (g [gidSize]byte) {
 // portState returns the port's state and its physical state, as query_port has them. A port of RoCE that is
 // down is disabled, and one of InfiniBand polls for a link (mlx5_query_port_roce in Linux).
 func (d *device) portState() (state, physical uint8) {
-	const polling, disabled, linkUp = 2, 3, 5 // PortInfo.PortPhysicalState of the InfiniBand specification
 	switch {
 	case !d.state().Down:
-		return abi.PortActive, linkUp
+		return abi.PortActive, physicalUp
 	case d.lid != 0:
-		return abi.PortDown, polling
+		return abi.PortDown, physicalPolling
 	}
-	return abi.PortDown, disabled
+	return abi.PortDown, physicalDisabled
 }
+
+// PortInfo.PortPhysicalState of the InfiniBand specification.
+const (
+	physicalPolling  = 2
+	physicalDisabled = 3
+	physicalUp       = 5
+)
 
 // guidText returns the GUID as sysfs writes it.
 func (d *device) guidText() string {

@@ -128,6 +128,8 @@
 //   - mad_agent.go: which agents a program may register, and which of them gets an unsolicited datagram
 //   - mad_send.go: whether a write is right; when a request is answered, and when it times out
 //   - mad_subnet.go: the subnet that programs see: one switch, and where a LID or a directed route leads
+//   - mad_port.go: the ports of the subnet, this server's and those that other engines state
+//   - mad_link.go: what is taken from other engines, and how much; which counts say what was dropped
 //   - mad_answer.go: how the nodes of the subnet answer
 //   - mad_counters.go: which counter of sysfs is which of PortCounters, and since when it counts
 //   - internal/mad: formats of datagrams and attributes

@@ -136,9 +136,9 @@ func (f *madFile) unregister(id uint32) error {
 	if id >= madAgents || f.agents[id] == nil {
 		return refuse(eINVAL, "umad: agent %d is not registered", id)
 	}
-	for key, t := range f.sends {
+	for key, w := range f.sends {
 		if key.agent == id {
-			t.Stop()
+			w.timer.Stop()
 			delete(f.sends, key)
 		}
 	}

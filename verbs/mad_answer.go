@@ -157,7 +157,7 @@ func (at subnetNode) lid() uint16 {
 	if at.port == nil {
 		return subnetManagerLID
 	}
-	return at.port.device.lid
+	return at.port.lid()
 }
 
 func (n *subnet) nodeRecords(want []byte, mask uint64) (records [][]byte) {
@@ -227,6 +227,9 @@ func (n *subnet) pathRecords(o *outgoing, mask uint64) (records [][]byte) {
 
 // gid returns the GID of a node's port.
 func (n *subnet) gid(at subnetNode) (g [gidSize]byte) {
+	if at.port != nil {
+		return at.port.gid()
+	}
 	binary.BigEndian.PutUint64(g[:], linkPrefix)
 	binary.BigEndian.PutUint64(g[8:], n.nodeInfo(at).PortGUID)
 	return g

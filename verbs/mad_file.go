@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
@@ -28,6 +27,8 @@ type mads struct {
 	counters func(*device) map[string]uint64
 	reset    map[counterOf]uint64 // values when a program has reset them
 	lastTID  uint32               // the agent that was made last has this number in the high half of its TIDs
+
+	far farMADs // of other engines
 }
 
 // A madFile is an open of /dev/infiniband/umadN. shim/wire.h says how the program uses its descriptor.
@@ -47,7 +48,7 @@ type madFile struct {
 	queue  [][]byte
 	bytes  int  // of queue
 	woken  bool // the program has a byte in its end, or has taken it and not asked yet
-	sends  map[madSend]*time.Timer
+	sends  map[madSend]*madWait
 	ended  bool
 }
 
@@ -98,7 +99,7 @@ func (s *Server) newMADFile(d *device, p *process) (f *madFile, theirs *os.File,
 		return nil, nil, err
 	}
 	f = &madFile{s: s, device: d, uid: p.uid, lineage: p.lineage, old: true,
-		sends: make(map[madSend]*time.Timer)}
+		sends: make(map[madSend]*madWait)}
 	f.socket, theirs, err = unixsock.Pair("umad")
 	if err == nil {
 		f.inode, err = inodeOf(theirs)
@@ -147,8 +148,8 @@ func (f *madFile) end() {
 	if f.s.mads.files[f.inode] == f {
 		delete(f.s.mads.files, f.inode)
 	}
-	for _, t := range f.sends {
-		t.Stop()
+	for _, w := range f.sends {
+		w.timer.Stop()
 	}
 	f.queue = nil
 	f.s.engine.Refund(f.uid, madCost)
@@ -201,9 +202,9 @@ func (f *madFile) headerSize() int {
 }
 
 // put queues a datagram, unless the queue is full. The caller holds the lock.
-func (f *madFile) put(u mad.User, data []byte) {
+func (f *madFile) put(u mad.User, data []byte) (ok bool) {
 	if f.ended || len(f.queue) == madQueue || f.bytes+len(data) > madBytes {
-		return
+		return false
 	}
 	n := f.headerSize()
 	u.Length = uint32(n + len(data))
@@ -212,6 +213,7 @@ func (f *madFile) put(u mad.User, data []byte) {
 	f.queue = append(f.queue, append(b, data...))
 	f.bytes += len(data)
 	f.wake()
+	return true
 }
 
 // wake sends the program a byte if a datagram waits and the program has none. The socket has room for one.

@@ -17,6 +17,12 @@ type madSend struct {
 	class uint8
 }
 
+// A madWait is the wait for an answer, which comes from a LID.
+type madWait struct {
+	timer *time.Timer
+	lid   uint16
+}
+
 // An outgoing is a datagram that a program has written, in Size bytes.
 type outgoing struct {
 	f     *madFile
@@ -24,20 +30,30 @@ type outgoing struct {
 	user  mad.User
 	head  mad.Header
 	data  []byte
+	away  *RemotePort // the port of another engine to which the datagram goes; nil: none
 }
 
 // write serves NV_WRITE to a file, in the order of the kernel's checks (ib_umad_write).
 func (f *madFile) write(h wireHeader, count uint64, written []byte) ([]byte, []*os.File, error) {
+	o, err := f.take(count, written)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.away != nil {
+		f.s.sendMAD(*o.away, o.data)
+	}
+	return le.AppendUint64(appendAnswer(nil, h, 0, 0), 0), nil, nil
+}
+
+// take takes a datagram that a program has written, and delivers it if it stays in this engine.
+func (f *madFile) take(count uint64, written []byte) (*outgoing, error) {
 	f.s.mads.mu.Lock()
 	defer f.s.mads.mu.Unlock()
 	o, err := f.parse(count, written)
 	if err == nil {
 		err = f.send(o)
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return le.AppendUint64(appendAnswer(nil, h, 0, 0), 0), nil, nil
+	return o, err
 }
 
 // parse returns what a program has written. count is how much that was, and written what has come of it.
@@ -95,7 +111,7 @@ func (f *madFile) send(o *outgoing) error {
 		if len(f.sends) == madSends {
 			return refuse(eNOMEM, "umad: %d requests wait for answers; more are not possible", madSends)
 		}
-		f.sends[key] = time.AfterFunc(o.patience(), func() { f.timeOut(o) })
+		f.sends[key] = &madWait{time.AfterFunc(o.patience(), func() { f.timeOut(o) }), o.user.LID}
 	}
 	f.s.deliver(o)
 	return nil
@@ -126,32 +142,55 @@ func (f *madFile) timeOut(o *outgoing) {
 // answered gives the program the answer to its request, unless nobody waits for it. The caller holds the
 // lock.
 func (o *outgoing) answered(data []byte) {
-	t := o.f.sends[o.key()]
-	if t == nil {
+	w := o.f.sends[o.key()]
+	if w == nil {
 		return
 	}
-	t.Stop()
+	w.timer.Stop()
 	delete(o.f.sends, o.key())
 	o.f.put(mad.User{ID: o.agent.id, QPN: o.agent.QPN, LID: o.user.LID, SL: o.user.SL}, data)
 }
 
-// complete gives a response that a program has written to the request that it answers.
+// complete gives a response that a program has written to the request that it answers. The caller holds the
+// lock.
 func (s *Server) complete(o *outgoing) {
-	to := s.subnet().device(o.user.LID)
+	net := s.subnet()
+	own, to := net.portOf(o.f.device), net.withLID(o.user.LID)
+	if own == nil || to == nil {
+		return
+	}
+	passes := own.up() && to.up()
+	switch {
+	case to != own && !passes:
+	case to.device == nil:
+		o.leave(own, to)
+	default:
+		u := mad.User{QPN: o.agent.QPN, LID: own.lid(), SL: o.user.SL}
+		s.finish(to.device, u, o.head, o.data)
+	}
+}
+
+// finish gives a response to the request of a device's agents that waits for it, from the LID in u, and
+// reports whether there is one. The caller holds the lock.
+func (s *Server) finish(d *device, u mad.User, h mad.Header, data []byte) bool {
 	for _, f := range s.mads.files {
-		if to == nil || f.device != to {
-			continue
-		}
-		for key, t := range f.sends {
-			if key.tid != o.head.TID || key.class != o.head.Class {
+		for _, a := range f.agents {
+			if a == nil || f.device != d || a.high != uint32(h.TID>>32) {
 				continue
 			}
-			t.Stop()
+			key := madSend{a.id, h.TID, h.Class}
+			w := f.sends[key]
+			if w == nil || w.lid != u.LID {
+				return false
+			}
+			w.timer.Stop()
 			delete(f.sends, key)
-			f.put(mad.User{ID: key.agent, QPN: o.agent.QPN, LID: o.f.device.lid, SL: o.user.SL}, o.data)
-			return
+			u.ID = a.id
+			f.put(u, data)
+			return true
 		}
 	}
+	return false
 }
 
 // deliver gives a request to the node at its destination, which may answer at once. The caller holds the
@@ -167,8 +206,12 @@ func (s *Server) deliver(o *outgoing) {
 	if !ok {
 		return
 	}
+	if at.port != nil && at.port.device == nil && !subnet {
+		o.leave(net.portOf(o.f.device), at.port)
+		return
+	}
 	answer := net.answer(o, at)
-	if answer == nil && at.port != nil {
+	if answer == nil && at.port != nil && at.port.device != nil {
 		if f, a := s.listener(at.port.device, o.head, o.data); f != nil {
 			f.put(mad.User{ID: a.id, QPN: o.agent.QPN, LID: o.f.device.lid, SL: o.user.SL}, o.data)
 			return

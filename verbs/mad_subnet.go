@@ -4,16 +4,16 @@ package verbs
 
 import (
 	"cmp"
-	"fmt"
-	"os"
 	"slices"
 
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/nicless/nicless/verbs/internal/mad"
 )
 
-// The subnet that programs see is one switch, and at each of its ports an InfiniBand port of this server: in
-// the order of their LIDs, the first at port 1. The subnet manager is at the switch.
+// The subnet that programs see is one switch, and at each of its ports an InfiniBand port of this server or
+// of an engine that a link leads to: in the order of their LIDs, the first at port 1. The subnet manager is
+// at the switch. Each engine has this switch for itself, and answers for it and for all ports, but not for
+// the general services of ports elsewhere (mad_link.go).
 
 // switchGUID is the GUID of the switch in every engine: a locally administered one.
 const switchGUID = 0x6e69636c65737301
@@ -32,12 +32,6 @@ type subnet struct {
 	ports []subnetPort
 }
 
-// A subnetPort is an InfiniBand port.
-type subnetPort struct {
-	device *device
-	number uint8 // of the switch's port at the other end
-}
-
 // A subnetNode is where a datagram has come: at a port, or at the switch.
 type subnetNode struct {
 	port *subnetPort // nil: the switch
@@ -47,11 +41,15 @@ type subnetNode struct {
 func (s *Server) subnet() *subnet {
 	net := &subnet{s: s}
 	for _, d := range s.devices {
-		if d.lid != 0 && len(net.ports) < mostPorts {
+		if d.lid != 0 {
 			net.ports = append(net.ports, subnetPort{device: d})
 		}
 	}
-	slices.SortFunc(net.ports, func(a, b subnetPort) int { return cmp.Compare(a.device.lid, b.device.lid) })
+	if s.fabric != nil {
+		net.addFar(s.fabric.Ports())
+	}
+	net.ports = net.ports[:min(len(net.ports), mostPorts)]
+	slices.SortFunc(net.ports, func(a, b subnetPort) int { return cmp.Compare(a.lid(), b.lid()) })
 	for i := range net.ports {
 		net.ports[i].number = uint8(i + 1)
 	}
@@ -60,18 +58,18 @@ func (s *Server) subnet() *subnet {
 
 // portOf returns the port of a device, nil if it is none of the subnet.
 func (n *subnet) portOf(d *device) *subnetPort {
-	i := slices.IndexFunc(n.ports, func(p subnetPort) bool { return p.device == d })
-	if i < 0 {
-		return nil
-	}
-	return &n.ports[i]
+	return n.port(func(p *subnetPort) bool { return p.device == d })
 }
 
-// device returns the device with a LID, nil if none has it.
-func (n *subnet) device(lid uint16) *device {
-	for _, p := range n.ports {
-		if p.device.lid == lid {
-			return p.device
+// withLID returns the port with a LID, nil if none has it.
+func (n *subnet) withLID(lid uint16) *subnetPort {
+	return n.port(func(p *subnetPort) bool { return p.lid() == lid })
+}
+
+func (n *subnet) port(is func(*subnetPort) bool) *subnetPort {
+	for i := range n.ports {
+		if is(&n.ports[i]) {
+			return &n.ports[i]
 		}
 	}
 	return nil
@@ -85,18 +83,18 @@ func (n *subnet) find(o *outgoing) (at subnetNode, ok bool) {
 		return at, false
 	case o.head.Class == mad.ClassDirected:
 		return n.follow(own, o.data[mad.InitialPathAt:][:mad.PathSize], int(o.head.Specific&0xff))
-	case o.user.LID == own.device.lid:
+	case o.user.LID == own.lid():
 		return subnetNode{own, 1}, true
 	case !own.up():
 		return at, false
 	case o.user.LID == subnetManagerLID:
 		return subnetNode{nil, own.number}, true
 	}
-	to := n.device(o.user.LID)
-	if to == nil || !n.portOf(to).up() {
+	to := n.withLID(o.user.LID)
+	if to == nil || !to.up() {
 		return at, false
 	}
-	return subnetNode{n.portOf(to), 1}, true
+	return subnetNode{to, 1}, true
 }
 
 // follow follows a directed route of so many hops from a port. path[0] has no meaning.
@@ -119,8 +117,6 @@ func (n *subnet) follow(from *subnetPort, path []byte, hops int) (at subnetNode,
 	return at, true
 }
 
-func (p *subnetPort) up() bool { return !p.device.state().Down }
-
 // nodeInfo describes a node.
 func (n *subnet) nodeInfo(at subnetNode) mad.NodeInfo {
 	i := mad.NodeInfo{Partitions: mad.PKeyBlock, LocalPort: at.in, Vendor: mellanoxOUI}
@@ -129,18 +125,17 @@ func (n *subnet) nodeInfo(at subnetNode) mad.NodeInfo {
 		i.SystemGUID, i.GUID, i.PortGUID = switchGUID, switchGUID, switchGUID
 		return i
 	}
-	g := at.port.device.guid
+	g := at.port.guid()
 	i.Type, i.Ports, i.Device, i.SystemGUID, i.GUID, i.PortGUID = mad.NodeCA, 1, partID, g, g, g
 	return i
 }
 
-// description returns the name of a node: of a device it begins with the host's, as the kernel's does.
+// description returns the name of a node.
 func (n *subnet) description(at subnetNode) string {
-	if at.port == nil {
-		return switchName
+	text := switchName
+	if at.port != nil {
+		text = at.port.description()
 	}
-	host, _ := os.Hostname()
-	text := fmt.Sprintf("%s %s", host, at.port.device.name)
 	return text[:min(len(text), mad.SMPDataSize)]
 }
 
@@ -150,19 +145,17 @@ func (n *subnet) portInfo(at subnetNode, port uint32) (i mad.PortInfo, ok bool) 
 		State: abi.PortActive, Physical: physicalUp, Caps: mad.CapExtendedSpeeds}
 	switch {
 	case at.port != nil && port <= 1:
-		i.State, i.Physical = at.port.device.portState()
-		i.LID, i.GUIDs, i.Caps = at.port.device.lid, mad.GUIDBlock, i.Caps|at.port.device.portCaps()
+		i.State, i.Physical = at.port.state()
+		i.LID, i.GUIDs, i.Caps = at.port.lid(), mad.GUIDBlock, i.Caps|mad.CapCM
 	case at.port != nil || port > uint32(len(n.ports)):
 		return i, false
 	case port == 0:
 		i.LID, i.GUIDs, i.Caps = subnetManagerLID, mad.GUIDBlock, i.Caps|mad.CapSM
 	default:
-		i.State, i.Physical = n.ports[port-1].device.portState()
+		i.State, i.Physical = n.ports[port-1].state()
 	}
 	return i, true
 }
-
-const physicalUp = 5 // PortPhysicalState LinkUp
 
 // forwarding returns a block of the switch's forwarding table.
 func (n *subnet) forwarding(block uint32) []byte {
@@ -173,8 +166,8 @@ func (n *subnet) forwarding(block uint32) []byte {
 		if lid == subnetManagerLID {
 			b[i] = 0
 		}
-		if d := n.device(uint16(lid)); lid < multicastLID && d != nil {
-			b[i] = n.portOf(d).number
+		if p := n.withLID(uint16(lid)); lid < multicastLID && p != nil {
+			b[i] = p.number
 		}
 	}
 	return b
@@ -185,5 +178,5 @@ func (n *subnet) top() uint16 {
 	if len(n.ports) == 0 {
 		return subnetManagerLID
 	}
-	return n.ports[len(n.ports)-1].device.lid
+	return n.ports[len(n.ports)-1].lid()
 }

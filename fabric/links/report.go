@@ -36,15 +36,16 @@ func (t *Table) Report() (list []Report) {
 		list = append(list, Report{
 			Link: s.roce.Name(), Why: t.why(), Notes: s.roce.Notes(), Peers: s.roce.Peers(),
 		})
-		if f := t.notes.Load(); f != nil {
-			last := &list[len(list)-1]
-			last.Notes = append(last.Notes, (*f)()...)
-		}
+	}
+	if f := t.notes.Load(); f != nil && len(list) > 0 {
+		last := &list[len(list)-1]
+		last.Notes = append(last.Notes, (*f)()...)
 	}
 	return list
 }
 
-// SetNotes sets the function that adds sentences to the report about RoCE: what was not done for strangers.
+// SetNotes sets the function that adds sentences to the report: what was not done for strangers and peers.
+// They are with the last link, which is RoCE if it is open.
 func (t *Table) SetNotes(f func() []string) {
 	if f == nil {
 		t.notes.Store(nil)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,10 +19,11 @@ import (
 // on the engine that is lab.far of the servers' one.
 type linkedPlace struct {
 	name  string
-	link  string // what --link names; "": RoCE, which opens by itself and is closed otherwise
-	keys  bool   // RoCE with keys, encrypted
-	apart bool   // each engine in a network namespace of its own, with a virtual cable between them
-	gid   string // index of the GID by which programs without rdma_cm connect
+	link  string   // what --link names; "": RoCE, which opens by itself and is closed otherwise
+	keys  bool     // RoCE with keys, encrypted
+	apart bool     // each engine in a network namespace of its own, with a virtual cable between them
+	gid   string   // index of the GID by which programs without rdma_cm connect
+	flags []string // of both engines
 }
 
 // In namespaces, entry 3 is the first address of the network, by RoCE v2: entries 0 and 1 are the
@@ -42,7 +44,7 @@ const nearAddress, farAddress = "10.77.0.1", "10.77.0.2"
 func newLinked(t *testing.T, p linkedPlace) *lab {
 	t.Helper()
 	need(t)
-	near := &lab{t: t, engineFlags: []string{"--log-level", "debug"}}
+	near := &lab{t: t, engineFlags: append([]string{"--log-level", "debug"}, p.flags...)}
 	near.far = &lab{t: t, engineFlags: near.engineFlags}
 	if p.apart {
 		near.inside, near.far.inside = newNamespaces(t)
@@ -68,7 +70,7 @@ func newLinked(t *testing.T, p linkedPlace) *lab {
 	ends := [2]*lab{near, near.far}
 	for i, l := range ends {
 		if links[i] != "" {
-			l.engineFlags = append(l.engineFlags[:2:2], "--link", links[i])
+			l.engineFlags = append(slices.Clone(l.engineFlags), "--link", links[i])
 		}
 		l.open()
 	}

@@ -7,6 +7,9 @@ import "fmt"
 // MADSize is the size of every management datagram.
 const MADSize = 256
 
+// Class is the class of its datagrams, communication management. It is their second byte.
+const Class = 7
+
 // A MAD is a management datagram of the connection manager, as it is the payload of a packet to
 // queue pair 1. It has a header, and at byte 24 the message.
 //
@@ -24,7 +27,6 @@ type MAD [MADSize]byte
 const (
 	madHeader   = 24
 	madVersion  = 1
-	madClass    = 7 // communication management
 	madClassVer = 2
 	madSend     = 3
 )
@@ -44,7 +46,7 @@ func (b *MAD) setModifier(v uint32) { be.PutUint32(b[20:24], v) }
 
 // newMAD returns a message as a management datagram.
 func newMAD(tid uint64, msg Message) *MAD {
-	b := &MAD{madVersion, madClass, madClassVer, madSend}
+	b := &MAD{madVersion, Class, madClassVer, madSend}
 	be.PutUint64(b[8:16], tid)
 	be.PutUint16(b[16:18], attributeIDs[msg.kind()])
 	msg.put(b)
@@ -54,7 +56,7 @@ func newMAD(tid uint64, msg Message) *MAD {
 // parseMAD returns the message in a datagram and its transaction id. Fields that this package has
 // no use for, and reserved ones, may have any value.
 func parseMAD(b *MAD) (tid uint64, msg Message, err error) {
-	if got := [4]byte(b[:4]); got != [4]byte{madVersion, madClass, madClassVer, madSend} {
+	if got := [4]byte(b[:4]); got != [4]byte{madVersion, Class, madClassVer, madSend} {
 		return 0, nil, fmt.Errorf("a datagram of base version %d, class %#x, class version %d, method %#x", got[0], got[1], got[2], got[3])
 	}
 	switch attribute := be.Uint16(b[16:18]); attribute {

@@ -68,6 +68,16 @@ func (h Header) Put(b []byte) {
 // IsResponse reports whether the datagram is an answer, or ends a trap.
 func (h *Header) IsResponse() bool { return h.Method&Response != 0 || h.Method == TrapRepress }
 
+// Travels reports whether the class is one of queue pair 1 that is for any port: not of the subnet, which are
+// for queue pair 0, and not of subnet administration, which only the switch answers.
+func (h *Header) Travels() bool {
+	switch h.Class {
+	case ClassSMP, ClassDirected, ClassSA, ClassCM:
+		return false
+	}
+	return h.Class != 0 && h.Class < 0x50
+}
+
 // DataAt returns where the attribute of a class begins, in bytes.
 func DataAt(class uint8) int {
 	switch {

@@ -138,5 +138,9 @@ func (s *Server) farNotes() (notes []string) {
 			notes = append(notes, fmt.Sprintf("management datagrams that were dropped, %s: %d", row.text, row.n))
 		}
 	}
+	if n := s.subnet().left; n > 0 {
+		notes = append(notes, fmt.Sprintf("InfiniBand ports of other engines to which nothing leads, because "+
+			"another port has their LID or GID: %d; start this engine with another --guid", n))
+	}
 	return notes
 }

@@ -139,8 +139,9 @@ func TestStatedPorts(t *testing.T) {
 	lid := chooseLIDs(s.engine.GUID(), 1, []uint16{own.lid, own.lid + 1})
 	stolen := port(lid+9, 9)
 	stolen.GID = own.local
-	net.addFar([]LinkedPort{port(own.lid, 1), stolen, port(0, 2), port(subnetManagerLID, 3), port(multicastLID, 4), port(lid, 5), port(lid, 6), port(lid+1, 5), port(lid+2, 7)})
+	net.addFar([]LinkedPort{port(own.lid, 1), stolen, port(0, 2), port(subnetManagerLID, 3), port(multicastLID, 4), port(lid, 5), port(lid, 6), port(lid+1, 5), port(lid+2, 7), port(lid+2, 7)})
 	require.Len(t, net.ports, 4)
+	require.Equal(t, 4, net.left, "the two that have an own LID or GID, and the second of each pair")
 	for i, want := range []uint16{lid, lid + 2} {
 		require.Equal(t, want, net.ports[2+i].lid())
 		require.False(t, net.ports[2+i].up())

@@ -22,16 +22,20 @@ type subnetPort struct {
 // addFar adds ports of other engines, which have stated them. A port whose LID or GID another port has
 // already, or whose LID no port can have, is left out: nothing leads there.
 func (n *subnet) addFar(list []LinkedPort) {
-	lids, gids := make(map[uint16]bool), make(map[[gidSize]byte]bool)
+	lids, gids := make(map[uint16][gidSize]byte), make(map[[gidSize]byte]bool)
 	for i := range n.ports {
-		lids[n.ports[i].lid()], gids[n.ports[i].gid()] = true, true
+		p := &n.ports[i]
+		lids[p.lid()], gids[p.gid()] = p.gid(), true
 	}
 	for _, far := range list {
+		first, taken := lids[far.LID]
 		switch {
 		case far.LID < firstLID || far.LID >= multicastLID:
-		case lids[far.LID] || gids[far.GID]:
+		case taken && first == far.GID: // several links lead there
+		case taken || gids[far.GID]:
+			n.left++
 		default:
-			lids[far.LID], gids[far.GID] = true, true
+			lids[far.LID], gids[far.GID] = far.GID, true
 			n.ports = append(n.ports, subnetPort{far: far})
 		}
 	}

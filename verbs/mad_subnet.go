@@ -30,6 +30,7 @@ const (
 type subnet struct {
 	s     *Server
 	ports []subnetPort
+	left  int // ports of other engines that are not in it, because their LID or GID is that of another port
 }
 
 // A subnetNode is where a datagram has come: at a port, or at the switch.

@@ -2,6 +2,8 @@ package verbs
 
 import (
 	"encoding/binary"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -266,6 +268,39 @@ func TestMADsLostOnLink(t *testing.T) {
 		a.mads.mu.Lock()
 		defer a.mads.mu.Unlock()
 		return len(a.madFileOfDevice(0).sends) == 0
+	})
+}
+
+// Whatever a peer sends, nothing of it is taken for an answer, and pings are answered.
+func FuzzFarMAD(f *testing.F) {
+	for _, class := range []byte{0, mad.ClassSMP, mad.ClassSA, mad.ClassPM, mad.ClassCM, mad.ClassPing, mad.ClassDirected} {
+		for _, method := range []byte{mad.Get, mad.Set, mad.Send, mad.TrapRepress, mad.GetTable, mad.GetResp} {
+			f.Add(far(mad.Header{BaseVersion: 1, Class: class, ClassVersion: 1, Method: method, Attribute: mad.AttrPortCounters}))
+		}
+	}
+	wires := &cable{pool: true}
+	a, b := wires.server(f).s, wires.server(f).s
+	a.log = slog.New(slog.DiscardHandler)
+	own, peer := a.devices[0].local, b.devices[0].local
+	f.Fuzz(func(t *testing.T, data []byte) {
+		await.Until(t, "the files before have ended", func() bool {
+			a.mads.mu.Lock()
+			defer a.mads.mu.Unlock()
+			return len(a.mads.files) == 0
+		})
+		client, server := a.pinger(t, false), a.pinger(t, true)
+		defer client.fd.Close()
+		defer server.fd.Close()
+		require.Zero(t, client.write(mad.User{LID: b.devices[1].lid, Timeout: 60000}, ping, pinged("")...))
+		_, _ = client.read() // nobody listens there
+		a.receiveMAD(peer, own, append(slices.Clip(data[:min(len(data), mad.Size)]), make([]byte, mad.Size)...)[:mad.Size])
+		errno, _ := client.call(opMADRead, 1000, 0, nil)
+		require.Equal(t, eAGAIN, errno)
+		errno, _ = server.call(opMADRead, 1000, 0, nil)
+		require.Contains(t, []unix.Errno{0, eAGAIN}, errno)
+		a.receiveMAD(peer, own, far(ping))
+		errno, _ = server.call(opMADRead, 1000, 0, nil)
+		require.Zero(t, errno)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/internal/nic"
 )
 
@@ -46,6 +47,9 @@ func TestTwoNodesMeet(t *testing.T) {
 				require.False(t, ok, "%+v", to)
 			}
 
+			port := fabric.Port{Engine: b.guid, Name: "node 1", Up: true, GID: [16]byte{15: 2}, LID: 101}
+			require.Equal(t, []fabric.Port{port}, a.pool.Ports())
+
 			peers := a.pool.Peers()
 			require.Len(t, peers, a.pool.header.nodes-1)
 			require.Equal(t, "node 1", peers[0].Name)
@@ -63,6 +67,7 @@ func TestTwoNodesMeet(t *testing.T) {
 			require.True(t, ok, "a new address")
 			_, ok = a.pool.Route(nic.Address{LID: 101})
 			require.False(t, ok, "the old one")
+			require.Empty(t, a.pool.Ports(), "it has no LID")
 			require.Error(t, b.pool.SetAddresses(make([]Address, MaxAddresses+1)))
 
 			w.kill(b)

@@ -96,6 +96,9 @@ func TestRoute(t *testing.T) {
 		_, ok := a.Route(to)
 		require.False(t, ok, "%+v", to)
 	}
+	ports := a.Ports()
+	require.Len(t, ports, 1, "with a LID")
+	require.Equal(t, fabric.Port{Engine: 2, Name: ports[0].Name, Up: true, LID: 7}, ports[0])
 	require.NoError(t, b.SetAddresses([]Address{{GID: later}}))
 	await.Until(t, "the new address leads to it", func() bool {
 		_, ok := a.Route(nic.Address{GID: later})

@@ -271,6 +271,24 @@ func TestMADsLostOnLink(t *testing.T) {
 	})
 }
 
+// Datagrams of strangers are bounded as those of an engine, and those of all together, too. Others are looked
+// at in the next second.
+func TestBudgetsOfMADs(t *testing.T) {
+	now := time.Now()
+	var f farMADs
+	taken := func(engine uint64) (n int) {
+		for f.spend(engine, now) {
+			n++
+		}
+		return n
+	}
+	require.Equal(t, farPerSecond, taken(0))
+	require.Equal(t, allPerSecond-farPerSecond, taken(1))
+	require.Zero(t, taken(2))
+	now = now.Add(time.Second)
+	require.Equal(t, farPerSecond, taken(2))
+}
+
 // Whatever a peer sends, nothing of it is taken for an answer, and pings are answered.
 func FuzzFarMAD(f *testing.F) {
 	for _, class := range []byte{0, mad.ClassSMP, mad.ClassSA, mad.ClassPM, mad.ClassCM, mad.ClassPing, mad.ClassDirected} {

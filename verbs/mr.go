@@ -176,6 +176,9 @@ func (c *call) payload(m *mr) ([]*extent, error) {
 // kernel counts that page). The page must be there with the rights of the region.
 func (c *call) empty(m *mr) error {
 	e, err := c.p.memory.find(m.addr, 1)
+	if e != nil {
+		c.p.memory.undoHold(e) // nothing of the extent is needed
+	}
 	if err == nil && e == nil {
 		page := *m
 		page.length = 1

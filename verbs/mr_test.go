@@ -87,3 +87,16 @@ func TestRegionOfNoBytes(t *testing.T) {
 		}
 	}
 }
+
+// Such a region takes no hold of memory of the engine's in which its address is.
+func TestRegionOfNoBytesInARing(t *testing.T) {
+	p := newRig(t).program()
+	p.ok(p.createCQ(7, 0))
+	ring := p.at - 2*0x100000 // of that CQ
+	e, err := p.p.memory.find(ring, 64)
+	require.NoError(t, err)
+	require.NotNil(t, e)
+	before := e.holders
+	p.regMR(ring+16, 0, ring+16, p.pd, 0) // which the engine refuses: this test has no such address
+	require.Equal(t, before, e.holders)
+}

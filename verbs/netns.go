@@ -32,6 +32,8 @@ type netns struct {
 	tree netnsTree
 	held int // number of processes and contexts that use the netns; guarded by networks.mu
 
+	look sync.Mutex // held from a look at the addresses until the table has them (watch_addresses.go)
+
 	mu    sync.RWMutex
 	home  address // an address of the interface of slot 0; its gid is not used
 	slots []slot  // slot 1 and those after it

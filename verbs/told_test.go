@@ -51,3 +51,20 @@ func TestQueuesAreAsManyAsTold(t *testing.T) {
 		require.Equal(t, unix.ENOMEM, row.create().errno)
 	}
 }
+
+// Targets of XRC are queue pairs too.
+func TestTargetsAreAsManyAsTold(t *testing.T) {
+	p := newRig(t).program()
+	x := p.context()
+	limits := *x.limits
+	limits.MaxRegions = 4
+	x.limits = &limits
+	d := p.mustOpenXRCD(noFile, 0x40)
+	create := func() answer {
+		return p.createTarget(d, arg{id: abi.AttrCreateQPEventFD, data: p.async, optional: true})
+	}
+	for range queues(&limits, limits.MaxQPs) {
+		p.ok(create())
+	}
+	require.Equal(t, unix.ENOMEM, create().errno)
+}

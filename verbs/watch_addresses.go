@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -23,8 +24,7 @@ import (
 
 // An addressWatch is the watch of the server's own namespace.
 type addressWatch struct {
-	cookie uint64     // of the namespace; 0: nothing is watched
-	mu     sync.Mutex // held from a look at the addresses until the tables have them
+	cookie uint64 // of the namespace; 0: nothing is watched
 }
 
 // againAfter is how long the watch waits before it subscribes again when the kernel has ended a subscription,
@@ -32,8 +32,8 @@ type addressWatch struct {
 // time because of it.
 const againAfter = 100 * time.Millisecond
 
-// watchAddresses watches the addresses of the server's own namespace until the caller calls end, which waits.
-// Linux before 5.14, which does not identify namespaces by a cookie, has no watch.
+// watchAddresses watches the addresses of the server's own namespace until the caller calls end, which waits
+// at most unixsock.Patience. Linux before 5.14, which does not identify namespaces by a cookie, has no watch.
 func (s *Server) watchAddresses(ctx context.Context) (end func()) {
 	cookie := ownNetns()
 	if cookie == 0 {
@@ -55,7 +55,7 @@ func (s *Server) watchAddresses(ctx context.Context) (end func()) {
 	})
 	return func() {
 		stop()
-		watching.Wait()
+		s.left = !unixsock.WaitFor(&watching, unixsock.Patience) || s.left
 	}
 }
 
@@ -124,8 +124,8 @@ func (s *Server) lookAll() (all error) {
 
 // look brings the tables of a namespace up to date, which is the server's own.
 func (s *Server) look(n *netns) error {
-	s.watch.mu.Lock()
-	defer s.watch.mu.Unlock()
+	n.look.Lock()
+	defer n.look.Unlock()
 	found, err := ownAddresses()
 	if err != nil {
 		return err
@@ -163,16 +163,17 @@ func ownAddresses() (found []address, err error) {
 	if err != nil {
 		return nil, err
 	}
+	links, err := net.Interfaces() // at once: each question for one link lists all of them
+	if err != nil {
+		return nil, err
+	}
 	names := make(map[int]string)
+	for _, l := range links {
+		names[l.Index] = l.Name
+	}
 	for i := range list[:min(len(list), maxAddresses)] {
 		a := &list[i]
-		name, ok := names[a.LinkIndex]
-		if !ok {
-			if i, err := net.InterfaceByIndex(a.LinkIndex); err == nil {
-				name = i.Name
-			}
-			names[a.LinkIndex] = name
-		}
+		name := names[a.LinkIndex]
 		if !validIfname(name) {
 			continue // it has gone, or a program would leave it out too
 		}

@@ -34,7 +34,7 @@ func (c *call) createTarget() error {
 	if err != nil {
 		return err
 	}
-	if err := x.chargeObject(); err != nil {
+	if err := x.chargeQueue(kindQP, x.limits.MaxQPs); err != nil {
 		return err
 	}
 	m, _, err := x.request(control.OpCreateTarget, &control.XRCD{XRCDN: d.number})
@@ -68,7 +68,7 @@ func openQP(c *call, req []byte) error {
 	if len(x.asyncs) > 0 {
 		q.events.async = x.asyncs[0]
 	}
-	if err := x.chargeObject(); err != nil {
+	if err := x.chargeQueue(kindQP, x.limits.MaxQPs); err != nil {
 		return err
 	}
 	if err := x.openTarget(q.number, d); err != nil {

@@ -41,6 +41,7 @@
 //
 //	internal/object      the state of the device and of its clients' objects
 //	internal/report      what goes wrong, in words; progress of the thread
+//	internal/traffic     the counters of ports
 //	internal/completion  completions and their events
 //	internal/execution   work requests within the device
 //	internal/transport   work requests between devices: packets
@@ -57,7 +58,7 @@
 //   - internal/closers: which goroutine closes a descriptor; whether all of a user's are stuck
 //   - internal/codes: the codes of explanations; package field/known has their texts: seen, hardware, likely
 //     cause, cure
-//   - internal/copying: whether a long copy bypasses the caches, by trials
+//   - internal/copying: whether a long copy bypasses the caches, by trials; how much pages cost (pages)
 //   - internal/cores: on which cores a thread runs (cores), and whether others want them (contention); when a
 //     real-time thread pauses, and the warning about one (realtime); time slices (slice)
 //   - internal/eventsocket: when a full event socket is tried again (pauses); which events about objects wait
@@ -201,7 +202,7 @@
 //
 // Time:
 //
-//   - A long transfer makes other queues wait: Burst (execution/burst.go), cost (execution/cost.go). One
+//   - A long transfer makes other queues wait: Burst (execution/burst.go), Cost (copying/pages.go). One
 //     client makes others wait: visitClients (loop/active.go), TurnOf (object/roster.go).
 //   - The thread uses its core although there is no work, or sleeps although there is some: wait
 //     (loop/idle.go), Look (loop/look.go), setWake (request/wake.go).

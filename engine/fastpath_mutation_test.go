@@ -26,7 +26,7 @@ var plantedFastPath = []plantedRule{
 	{"CMP_SWAP compares", "old, ok = shm.CompareAndSwap(far, operand, b.Word(wqe.WordCompare))", "TestFastPathAgrees"},
 	{"completions of the fast path raise no event", "object.Event) {", "TestFastPathAgrees"},
 	{"only signaled WQEs complete", "if h.Second.CE() == wqe.CEEvent {", "TestFastPathAgrees"},
-	{"bytes are counted", "count[control.CounterBytes] += moved + 1", "TestFastPathAgrees"},
+	{"bytes are counted", "c.Count[control.CounterBytes] += bytes + 1", "TestFastPathAgrees"},
 	{"a wrong index is explained", "true)", "TestFastPathAgrees"},
 	{"WQEs of a series are alike", "if wqe.Unlike(h.First&^(0xff<<32), first&^(0xff<<32), h.Second, d, data, same) != 0 {", "TestFastPathAgrees"},
 	{"a series stays in the remote memory", "", "TestFastPathAgrees"},

@@ -509,6 +509,29 @@ var atomicRows = []agreeRow{
 
 var otherRows = []agreeRow{
 	{"the peer is in error", 0, nil, func(w *twin) { w.q.toState(control.StateERR); postAdd(w) }},
+	{"WRITEs and READs in turn, of one and of several packets", 12, nil, func(w *twin) {
+		w.p.q.Attr.PathMTU = 1
+		for k := range 4 {
+			w.p.write(ctrl(wqe.OpRDMAWrite), w.far.raddr(8*k), w.local.data(8*k, 8))
+			w.p.write(ctrl(wqe.OpRDMARead), w.far.raddr(1024), w.local.data(1024, 256+k))
+			w.p.write(ctrl(wqe.OpRDMAWrite), w.far.raddr(2048), w.local.data(2048, 512+k))
+		}
+		w.p.ring()
+	}},
+	{"READs first, then WRITEs, then SENDs by the next call", 6, nil, func(w *twin) {
+		w.p.q.Attr.PathMTU = 2
+		for k := range 3 {
+			w.p.write(ctrl(wqe.OpRDMARead), w.far.raddr(0), w.local.data(0, 512+k))
+		}
+		for k := range 3 {
+			w.p.write(ctrl(wqe.OpRDMAWrite), w.far.raddr(1024), w.local.data(1024, 1000+40*k))
+		}
+		for range 3 {
+			w.q.recv(w.inbox.data(0, 900))
+			w.p.write(ctrl(wqe.OpSend), w.local.data(0, 900))
+		}
+		w.p.ring()
+	}},
 	{"a wrong index, which is said", 0, nil, func(w *twin) {
 		w.q.recv(w.inbox.data(0, 8))
 		w.p.askew(ctrl(wqe.OpSend), w.local.data(0, 8))

@@ -9,7 +9,9 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/stretchr/testify/require"
 )
 
@@ -108,12 +110,13 @@ func (t *twins) fastPath() (taken int) {
 
 // A sight is all that the clients of an engine can see, except the time.
 type sight struct {
-	memory [2][]byte // all memory: buffers, rings, completions, records
-	qps    []string
-	cqs    []string
-	srqs   []string
-	counts [2]object.Counts
-	events [2][]string // all events, including explanations with their words and bytes
+	memory  [2][]byte // all memory: buffers, rings, completions, records
+	qps     []string
+	cqs     []string
+	srqs    []string
+	counts  [2]object.Counts
+	traffic [2]nic.PortCounts
+	events  [2][]string // all events, including explanations with their words and bytes
 }
 
 // see waits until the engine has nothing to do, and returns all that can be seen then. When the
@@ -139,6 +142,11 @@ func (w *twin) see() (s sight) {
 		}
 		s.memory[i] = h.mem.Bytes()[:h.used]
 		s.counts[i] = h.c.Count
+		s.traffic[i] = traffic.Sum(&h.c.Traffic)
+		if h.c.Linked > 0 {
+			n := &s.traffic[i]
+			n[nic.SentPackets], n[nic.GotPackets] = 0, 0 // acknowledgements can be fewer
+		}
 		for ev := w.events[i](); ev != nil; ev = w.events[i]() {
 			s.events[i] = append(s.events[i], fmt.Sprintf("%+v", *ev))
 		}
@@ -185,6 +193,9 @@ func differ(fast, slow sight) (diffs []string) {
 		}
 		if fast.counts[i] != slow.counts[i] {
 			say("counters of client %d:\nfast %v\nslow %v", i, fast.counts[i], slow.counts[i])
+		}
+		if fast.traffic[i] != slow.traffic[i] {
+			say("packets and requests of client %d:\nfast %v\nslow %v", i, fast.traffic[i], slow.traffic[i])
 		}
 		if !slices.Equal(fast.events[i], slow.events[i]) {
 			say("events of client %d:\nfast %q\nslow %q", i, fast.events[i], slow.events[i])

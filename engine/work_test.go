@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/nicless/nicless/engine/internal/copying"
 	"testing"
 
 	"github.com/nicless/nicless/engine/internal/execution"
@@ -129,7 +130,7 @@ func TestDatagramInManyPages(t *testing.T) {
 func TestPacketsInManyPages(t *testing.T) {
 	roomy(t)
 	const mtu, bytes = 256, 512
-	const slice = mtu * execution.PageCost / 2 // half of what one packet costs
+	const slice = mtu * copying.PageCost / 2 // half of what one packet costs
 	for _, row := range []string{"sender", "receiver", "responder"} {
 		t.Run(row, func(t *testing.T) {
 			r := newRig(t, Config{Slice: slice})

@@ -5,6 +5,7 @@ package completion
 import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -75,6 +76,7 @@ func (sh *Completer) Notify(q *object.CQ, a object.Attention) {
 // until its queue pair is reset. If later completions overwrote the error, a client that reads only
 // wqe_counter would believe that flushed work has been done.
 func (sh *Completer) CompleteError(q *object.CQ, uidx uint32, s cqe.Syndrome, tail cqe.Tail) bool {
+	traffic.Error(&q.Client.Traffic.N, s, tail.OpOwn().Opcode() == cqe.ReqErr)
 	ok := sh.Complete(q, 0, uidx, 0, 0, cqe.ErrWord(s, sh.Vendor.of(s)), tail, object.Event)
 	if q.Collapsed && q.Held == 0 {
 		q.Held = tail.QPN()

@@ -3,7 +3,9 @@
 package execution
 
 import (
+	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -106,6 +108,7 @@ func (sh *Executor) Finish(q *object.QP, j *object.Job) bool {
 			return false
 		}
 	}
+	traffic.Message(q, j)
 	if j.Cast != 0 {
 		q.Datagrams.Cast.After, q.Datagrams.Cast.Served = j.Cast, true
 		return true // the same WQE is executed again, for the next queue pair of the group
@@ -154,7 +157,7 @@ func (sh *Executor) Offload(q *object.QP, j *object.Job, budget int) (used int) 
 		sh.KeepJob(q)
 	}
 	sh.CollectTasks()
-	var pages lastPages
+	var pages copying.LastPages
 	for used < budget && j.Moved < j.Total && j.Fault == 0 {
 		most := min(uint64(max(budget-used, Indivisible)), j.Total-j.Moved)
 		dst, src := j.Dst.Next(most), j.Src.Next(most)
@@ -168,7 +171,7 @@ func (sh *Executor) Offload(q *object.QP, j *object.Job, budget int) (used int) 
 		j.Src.Advance(n)
 		j.Dst.Advance(n)
 		j.Moved += uint64(n)
-		used += pages.cost(dst, src, n)
+		used += pages.Cost(dst, src, n, object.PieceCost)
 	}
 	return used
 }

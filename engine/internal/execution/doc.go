@@ -66,7 +66,7 @@
 //   - keylist.go: whether a range and a right are within a key, plain or list (admit); when it last changed
 //   - null.go: whether the null key gives access, and the bytes that it stands for
 //   - job.go: whether a long transfer goes on or is checked again; returns receives not used; "drained"
-//   - cost.go: how much of a visit's budget a piece of memory costs
+//   - cost.go: the most that a piece of one byte costs; what a visit has cost besides bytes
 //   - dma.go: which worker gets a piece, and which tasks are recalled when a key or a peer changes
 //   - unmapped.go: copies from and to a process; where a missing page ends the copy
 package execution

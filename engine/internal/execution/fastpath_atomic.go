@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -17,10 +18,10 @@ const fastAtomicBytes = 8
 // fastAtomic is FastPath for fetch-and-add and compare-and-swap on 8 bytes of p's memory, with the
 // result in one piece. The byte orders are the same as in checkAtomic.
 func (sh *Executor) fastAtomic(q, p *object.QP, from shm.Ring,
-	most, budget int) (done, cost int, moved uint64) {
+	most, budget int) (done, cost int) {
 	if q.FastOps>>wqe.OpAtomicFA&1 == 0 || p.Attr.MaxDestRdAtomic == 0 ||
 		p.Attr.Access&control.AccessRemoteAtomic == 0 {
-		return 0, 0, 0
+		return 0, 0
 	}
 	keys := &sh.Keys
 	for done < most && cost < budget {
@@ -71,10 +72,12 @@ func (sh *Executor) fastAtomic(q, p *object.QP, from shm.Ring,
 		binary.LittleEndian.PutUint64(near, old) // rule: the old value is in the order of the host
 		done++
 		cost += fastCost
-		moved += fastAtomicBytes
 		if !sh.completeFast(q, h, fastAtomicBytes) {
 			break
 		}
 	}
-	return done, cost, moved
+	if done > 0 {
+		traffic.Burst(q, p, wqe.OpAtomicFA, uint64(done), uint64(done)*fastAtomicBytes)
+	}
+	return done, cost
 }

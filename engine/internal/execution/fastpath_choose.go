@@ -4,7 +4,6 @@ package execution
 
 import (
 	"github.com/nicless/nicless/engine/internal/object"
-	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
@@ -34,27 +33,22 @@ func (sh *Executor) FastPathFrom(q *object.QP, from shm.Ring, most, budget int) 
 	if !q.FastPath || sh.Hooks.NoFastPath || !q.Connected(p) {
 		return 0, 0
 	}
-	moved := uint64(0)
 	// This read only chooses the function. The function reads the WQE again.
 	first := wqe.OpWord(from.At(q.SQ.Done).Word(wqe.WordOp))
-	switch first.Opcode() {
+	op := first.Opcode()
+	switch op {
 	case wqe.OpRDMAWrite, wqe.OpRDMARead:
-		done, cost, moved = sh.fastMove(q, p, from, most, budget)
+		done, cost = sh.fastMove(q, p, from, op, most, budget)
 	case wqe.OpSend, wqe.OpSendImm:
-		done, cost, moved = sh.fastSend(q, p, from, most, budget)
+		done, cost = sh.fastSend(q, p, from, most, budget)
 		if p.RQ.CQ.Session != nil {
 			sh.WriteSession(p.RQ.CQ)
 		}
 	case wqe.OpAtomicCS, wqe.OpAtomicFA:
-		done, cost, moved = sh.fastAtomic(q, p, from, most, budget)
+		done, cost = sh.fastAtomic(q, p, from, most, budget)
 	}
 	if q.SQ.CQ.Session != nil {
 		sh.WriteSession(q.SQ.CQ)
-	}
-	if done > 0 {
-		count := &q.Client.Count
-		count[control.CounterWQEs] += uint64(done)
-		count[control.CounterBytes] += moved // rule: bytes are counted
 	}
 	return done, cost
 }

@@ -4,14 +4,19 @@ package execution
 
 import (
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
-// fastMove is FastPath for WRITEs and READs between q and its peer p.
-func (sh *Executor) fastMove(q, p *object.QP, from shm.Ring,
-	most, budget int) (done, cost int, moved uint64) {
+// fastMove is FastPath for WRITEs and READs between q and its peer p. The first is expected to have the
+// opcode expect.
+func (sh *Executor) fastMove(q, p *object.QP, from shm.Ring, expect wqe.Opcode,
+	most, budget int) (done, cost int) {
+	moved := uint64(0)
+	sh.apart = nic.Flows{}
 	var local, remote *object.Mkey
 	var lkey, rkey uint32
 	for done < most && cost < budget {
@@ -68,6 +73,9 @@ func (sh *Executor) fastMove(q, p *object.QP, from shm.Ring,
 			if k = sh.executeMoves(q, from, &moveShape{h.First, data, rkey, local, remote}, k); k == 0 {
 				break // the WQE has been changed
 			}
+			if op != expect || n > fastCost {
+				traffic.Odd(q, p, &sh.apart, expect, op, uint64(k), n)
+			}
 			done += k
 			cost += k * max(int(n), fastCost)
 			moved += uint64(k) * n
@@ -80,6 +88,9 @@ func (sh *Executor) fastMove(q, p *object.QP, from shm.Ring,
 		} else {
 			copy(far, near) // rule: a WRITE moves all bytes
 		}
+		if op != expect || n > fastCost {
+			traffic.Odd(q, p, &sh.apart, expect, op, 1, n)
+		}
 		done++
 		cost += max(int(n), fastCost)
 		moved += n
@@ -87,5 +98,11 @@ func (sh *Executor) fastMove(q, p *object.QP, from shm.Ring,
 			break
 		}
 	}
-	return done, cost, moved
+	if done > 0 {
+		traffic.Burst(q, p, expect, uint64(done), moved)
+		if sh.apart.Messages > 0 {
+			traffic.Except(q, p, expect, sh.apart)
+		}
+	}
+	return done, cost
 }

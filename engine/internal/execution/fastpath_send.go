@@ -5,6 +5,7 @@ package execution
 import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -13,13 +14,15 @@ import (
 // fastSend is FastPath for SENDs, with or without an immediate, to peers that have a receive queue
 // of their own. The message must fit into the first piece of p's next receive.
 func (sh *Executor) fastSend(q, p *object.QP, from shm.Ring,
-	most, budget int) (done, cost int, moved uint64) {
+	most, budget int) (done, cost int) {
 	if p.RQ.SRQ != nil || p.Signed {
-		return 0, 0, 0
+		return 0, 0
 	}
 	most = min(most, int(p.Posted()))
 	inline := uint64(p.RQ.Inline) // up to this length, messages are put into CQEs; usually 0
 	keys := &sh.Keys
+	moved := uint64(0)
+series:
 	for done < most && cost < budget {
 		b := from.At(q.SQ.Done)
 		h := HeadOf(b)
@@ -29,7 +32,7 @@ func (sh *Executor) fastSend(q, p *object.QP, from shm.Ring,
 		case wqe.OpSendImm:
 			imm = h.Second.Imm() // rule: SEND_IMM delivers its immediate
 		default:
-			return done, cost, moved
+			break series
 		}
 		if !q.Ordinary(h) {
 			break
@@ -62,6 +65,9 @@ func (sh *Executor) fastSend(q, p *object.QP, from shm.Ring,
 			done += k
 			cost += k * max(int(n), fastCost)
 			moved += uint64(k) * n
+			if n > fastCost {
+				traffic.Long(q, p, wqe.OpSend, uint64(k), n)
+			}
 			continue
 		}
 		copy(far, near)
@@ -73,11 +79,17 @@ func (sh *Executor) fastSend(q, p *object.QP, from shm.Ring,
 		done++
 		cost += max(int(n), fastCost)
 		moved += n
+		if n > fastCost {
+			traffic.Long(q, p, wqe.OpSend, 1, n)
+		}
 		if !sh.completeFast(q, h, 0) {
 			break
 		}
 	}
-	return done, cost, moved
+	if done > 0 {
+		traffic.Burst(q, p, wqe.OpSend, uint64(done), moved)
+	}
+	return done, cost
 }
 
 // completeReceive completes p's next receive with a message of n bytes from q. It reports

@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/pagefault"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -80,9 +81,11 @@ func (sh *Executor) CompleteCutSeries(q *object.QP) {
 			}
 		}
 	}()
+	op, p := sh.series.op, q.Conn.Peer
 	n := uint64(sh.completeSeries(q))
 	count[control.CounterWQEs] += n
 	count[control.CounterBytes] += n * bytes
+	traffic.Messages(q, p, op, n, bytes)
 }
 
 // CompleteAll writes a completion for each of n WQEs that is signaled; signaled has a bit for each, as in a

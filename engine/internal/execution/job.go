@@ -27,7 +27,7 @@ func moveJob(j *object.Job, budget int, c *copying.Copier) (used int) {
 		j.Moved = j.Total
 		return int(j.Total)
 	}
-	var pages lastPages
+	var pages copying.LastPages
 	for (used < budget || j.Moved < Indivisible) && j.Moved < j.Total {
 		most := min(uint64(max(budget-used, Indivisible)), j.Total-j.Moved)
 		dst, src := j.Dst.Next(most), j.Src.Next(most)
@@ -40,7 +40,7 @@ func moveJob(j *object.Job, budget int, c *copying.Copier) (used int) {
 		j.Src.Advance(n)
 		j.Dst.Advance(n)
 		j.Moved += uint64(n)
-		used += pages.cost(dst, src, n)
+		used += pages.Cost(dst, src, n, object.PieceCost)
 	}
 	return used
 }
@@ -194,12 +194,12 @@ func (sh *mover) DropInboundJobs(in *object.Inbound) {
 func (sh *mover) Transfer(j *object.Job, n uint64) bool {
 	end := j.Moved + n
 	if !j.Src.Unmapped && !j.Dst.Unmapped {
-		var pages lastPages
+		var pages copying.LastPages
 		for begin := j.Moved; j.Moved < end; {
 			dst := j.Dst.Next(end - j.Moved)
 			src := j.Src.Next(uint64(len(dst)))
 			k := copy(dst, src)
-			cost := pages.cost(dst, src, k)
+			cost := pages.Cost(dst, src, k, object.PieceCost)
 			if j.Moved != begin { // the caller counts the first piece
 				sh.Sched.Effort += cost - k
 			}

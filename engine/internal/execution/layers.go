@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -48,7 +49,8 @@ type requester struct{ injector }
 // An Executor executes WQEs.
 type Executor struct {
 	requester
-	series series // the series that the fast path is executing
+	series series    // the series that the fast path is executing
+	apart  nic.Flows // WRITEs and READs of this burst that traffic.Odd has counted
 }
 
 // A DMA holds the workers that copy long transfers, and the least sizes of transfers that are

@@ -151,7 +151,7 @@ func (sh *requester) answered(q *object.QP, j *object.Job, a object.Answer) obje
 func (sh *responder) LoseMessage(j *object.Job) object.Verdict {
 	j.Src.Reset()
 	j.Dst.Reset()
-	j.Total, j.Recv = 0, false
+	j.Total, j.Recv, j.Lost = 0, false, true
 	sh.ReturnReceive(j)
 	return object.Lost
 }

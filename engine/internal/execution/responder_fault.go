@@ -8,7 +8,9 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/engine/internal/rights"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/reason"
 	"github.com/nicless/nicless/wqe"
 )
@@ -19,6 +21,7 @@ import (
 // NoReceive answers a message for which no receive is posted.
 func (sh *responder) NoReceive(j *object.Job) object.Answer {
 	p := j.Peer
+	traffic.Refused(p, nic.OutOfBuffer, sh.Trial)
 	if p.Reliable() {
 		return object.AnswerRNR | object.Answer(p.Attr.MinRNRTimer)
 	}
@@ -46,6 +49,7 @@ func (sh *responder) refused(q *object.QP, j *object.Job, info *wqe.Info) object
 
 func (sh *responder) badRemote(q *object.QP, j *object.Job, need uint32) object.Answer {
 	p, r := j.Peer, &j.Request
+	traffic.Refused(p, nic.RespAccess, sh.Trial)
 	if p.Wire != nil {
 		p.Wire.Port.Stats.WrongKeys++
 	}

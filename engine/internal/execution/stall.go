@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/report"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/packet"
@@ -39,6 +40,7 @@ func (sh *queues) wait(q *object.QP, kind object.StallKind, timer uint8) object.
 			return sh.failRetries(q, kind)
 		}
 		s.Left-- // counts the retry that will follow this wait
+		traffic.Waits(q)
 		if q.Transport == control.QPTypeXRC {
 			s.SRQ = sh.Scratch.Job.SRQ
 		}
@@ -113,9 +115,11 @@ func (sh *queues) Try(q *object.QP) bool {
 	case sh.Now() < s.Deadline:
 		return false
 	case s.Left == 0:
+		traffic.Retry(q, true)
 		sh.failWaiting(q, s.Kind)
 		return true
 	}
+	traffic.Retry(q, false)
 	s.Left--
 	s.Deadline += s.Interval
 	return false

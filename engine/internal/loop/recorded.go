@@ -3,6 +3,7 @@
 package loop
 
 import (
+	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
@@ -125,7 +126,7 @@ func copyPiecewise(sh *Loop, l *object.List, b []byte, write bool) (n, cost int,
 			copy(part, s.Mem)
 		}
 		if s.Process == nil && k < len(b) { // scattered; each piece may be in another page
-			cost += execution.PageCost
+			cost += copying.PageCost
 		}
 		l.Skip(uint64(k))
 		n += k

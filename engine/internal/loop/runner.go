@@ -13,6 +13,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/outage"
 	"github.com/nicless/nicless/engine/internal/plan"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/nic"
@@ -40,6 +41,8 @@ type Runner struct {
 	Refuses atomic.Pointer[Refusals] // nil: no rule of Faults can refuse requests
 
 	RefusalSerial uint64 // of the last Refusals
+
+	PastTraffic [nic.MaxPorts]nic.Tally // Client.Traffic of closed clients, by port
 }
 
 // DeviceNames returns the names of the devices that clients see. They stay.
@@ -70,4 +73,20 @@ type Faults struct {
 	*inject.Rules
 	Owner *object.Client // who has set them; nil: the configuration
 	Down  downs          // how many outages they have made of each port
+}
+
+// PortCounts returns what the clients of a port have sent and received, those that are gone too.
+func (r *Runner) PortCounts(n uint8) nic.PortCounts {
+	var sum nic.Tally
+	r.Do(func() {
+		sum = r.PastTraffic[n]
+		for _, sh := range r.Shards {
+			for c := range sh.Clients {
+				if c.Hosted.Port == n {
+					sum.Add(&c.Traffic)
+				}
+			}
+		}
+	})
+	return traffic.Sum(&sum)
 }

@@ -82,6 +82,7 @@ type Client struct {
 	Bytes         uint64           // size of all regions together, placed or not
 	Late          eventsocket.Late // of its objects, because the socket Events was full
 	Count         Counts
+	Traffic       nic.Tally      // what the client's queue pairs send and receive
 	Copier        copying.Copier // copies long transfers past the caches
 	Offloaded     int            // number of the client's copy tasks that workers have
 	After         []func()       // work of a request for after it, off the engine's thread; see Finish

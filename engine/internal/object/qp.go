@@ -317,6 +317,7 @@ type findings struct {
 	Recv     bool    // a receive of the peer is consumed
 	Local    bool    // the job is a datagram without a GRH
 	Carries  bool    // the bytes go to Carried, and from there into the CQE
+	Lost     bool    // the responder does not get the message
 	Recalled bool    // a piece was taken back from a worker before it was copied
 	NoPlace  uint16  // byte of the WQE at which a data segment is that has no place for the answer; 0: none
 }

@@ -59,11 +59,9 @@ func (e *Device) Stats() Stats {
 		}
 	})
 	return Stats{
-		WQEs: n[control.CounterWQEs], Bytes: n[control.CounterBytes], CQEs: n[control.CounterCQEs],
-		Failed:   n[control.CounterFailed],
-		Receives: n[control.CounterReceives], Events: n[control.CounterEvents],
-		Explained: n[control.CounterExplained],
-		Stalls:    n[control.CounterStalls],
+		WQEs: n[control.CounterWQEs], Bytes: n[control.CounterBytes], Explained: n[control.CounterExplained],
+		CQEs: n[control.CounterCQEs], Failed: n[control.CounterFailed], Receives: n[control.CounterReceives],
+		Events: n[control.CounterEvents], Stalls: n[control.CounterStalls],
 	}
 }
 

@@ -5,6 +5,7 @@ package transport
 import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/packet"
 )
@@ -23,6 +24,7 @@ func (sh *wires) sendAETH(q *object.QP, syndrome uint8, psn uint32) bool {
 	}
 	w.PutBTH(h, op, psn, false, false)
 	packet.AETH{Syndrome: syndrome, MSN: w.In.MSN}.Put((*[packet.AETHSize]byte)(h[info.OffAETH:]))
+	traffic.Sent(q, 0)
 	w.Port.Publish(w.Path, 0)
 	return true
 }
@@ -46,6 +48,7 @@ func (sh *wires) sendACK(w *object.Wire, psn uint32) bool {
 		return false
 	}
 	p.Sent(1, 0)
+	traffic.Sent(q, 0)
 	return true
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
 )
@@ -54,6 +55,7 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 			sh.notReady(q, a.Code())
 		}
 	case a.Syndrome == packet.NAKSequence:
+		q.Client.Traffic.N[nic.SequenceNaks]++
 		p.Stats.Timeouts++
 		if sh.acknowledged(q, psn) && !r.Paused && r.Next() != r.UNA {
 			r.Shrink()
@@ -149,6 +151,7 @@ func (sh *sender) requestAgain(q *object.QP) {
 	}
 	r.Rewound = true
 	q.Wire.Port.Stats.Timeouts++
+	q.Client.Traffic.N[nic.ImpliedNaks]++
 	r.Shrink()
 	sh.goBack(q)
 }

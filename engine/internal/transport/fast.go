@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/internal/shm"
@@ -83,6 +84,7 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 		if !reads && n <= LineBytes {
 			if held != nil {
 				packet.AskForAck(held)
+				traffic.Sent(q, size)
 				w.Port.Publish(w.Path, size)
 				held = nil
 			}
@@ -98,6 +100,7 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 			if rethEnd+n > packetring.Inline || ring.Free() < 2 {
 				packet.AskForAck(held)
 			}
+			traffic.Sent(q, size)
 			w.Port.Publish(w.Path, size)
 			held = nil
 		}
@@ -114,6 +117,7 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 			Length: uint32(len(near))}
 		reth.Put((*[packet.RETHSize]byte)(head[packet.BTHSize:]))
 		if ask {
+			traffic.Sent(q, n)
 			w.Port.Publish(w.Path, n)
 		} else {
 			held, size = head, n
@@ -125,6 +129,7 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 	}
 	if held != nil {
 		packet.AskForAck(held) // rule: the last WRITE asks for an acknowledgement
+		traffic.Sent(q, size)
 		w.Port.Publish(w.Path, size)
 	}
 	if done > 0 {
@@ -178,6 +183,7 @@ func (sh *sender) fastRequest(p *object.Port) bool {
 	if len(k.Payload) == 0 {
 		return sh.fastAnswer(p, q.Wire, mem, false)
 	}
+	traffic.Wrote(q, len(k.Payload))
 	execution.Move(mem, k.Payload)
 	p.Executed(q, w3>>63 != 0)
 	return true
@@ -252,7 +258,9 @@ func (sh *sender) fastAnswer(p *object.Port, w *object.Wire, mem []byte, line bo
 	w.PutBTH(h, readOnly, w.In.PSN, false, false)
 	packet.AETH{Syndrome: packet.SyndromeACK,
 		MSN: w.In.MSN + 1}.Put((*[packet.AETHSize]byte)(h[packet.BTHSize:]))
-	p.Publish(w.Path, len(mem))
+	traffic.Sent(w.Q, len(mem))
+	w.Port.Publish(w.Path, len(mem))
+	traffic.Fetched(w.Q)
 	p.Left -= len(mem) + object.PieceCost // rule: an answer has its cost
 	w.In.Advance()
 	return true

@@ -5,6 +5,7 @@ package transport
 import (
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/packet"
 )
@@ -46,6 +47,7 @@ func (sh *sender) fastPacket(p *object.Port) bool {
 		sh.Enter(q)
 		if n > 0 {
 			p.Took(n)
+			traffic.Wrote(q, n)
 			execution.Move(mem, b[packetring.HeadSize+rethEnd:][:n])
 			p.Executed(q, w3>>63 != 0)
 		} else if !sh.fastAnswer(p, q.Wire, mem, true) {
@@ -75,6 +77,7 @@ func (sh *sender) fastPacket(p *object.Port) bool {
 			taken = sh.fastResult(p, q, path, psn, b[packetring.HeadSize+object.AETHEnd:][:n], true)
 		}
 		if taken {
+			q.Client.Traffic.N.Got(n)
 			p.Left -= n + object.PieceCost
 		}
 		return taken

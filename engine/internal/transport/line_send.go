@@ -80,6 +80,7 @@ func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []by
 	packet.AskForAck(packets[done-1][packetring.HeadSize:]) // rule: the last line asks for an acknowledgement
 	w.Port.Settings.Send.PublishLines(w.Path, uint32(rethEnd<<16|n), done)
 	w.Port.Sent(done, done*int(n))
+	q.Client.Traffic.N.Sent(done, done*int(n))
 	r.PSN, r.Last, q.SQ.Done = psn, r.Last+uint32(done), index
 	return done
 }

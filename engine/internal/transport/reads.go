@@ -4,6 +4,7 @@ package transport
 
 import (
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
 )
@@ -114,6 +115,7 @@ func (sh *receiver) sendAtomicAnswer(q *object.QP, d *object.AnswerDue) bool {
 	w.PutBTH(h, op, d.PSN, false, false)
 	packet.AETH{Syndrome: packet.SyndromeACK, MSN: d.MSN}.Put((*[packet.AETHSize]byte)(h[info.OffAETH:]))
 	packet.AtomicAckETH{Original: d.Value}.Put((*[packet.AtomicAckETHSize]byte)(h[info.OffAtomicAck:]))
+	traffic.Sent(q, 0)
 	w.Port.Publish(w.Path, 0)
 	return true
 }
@@ -156,6 +158,7 @@ func (sh *receiver) sendReadAnswer(q *object.QP, d *object.AnswerDue, bytes *int
 	if info.AETH {
 		packet.AETH{Syndrome: packet.SyndromeACK, MSN: d.MSN}.Put((*[packet.AETHSize]byte)(h[info.OffAETH:]))
 	}
+	traffic.Sent(q, n)
 	w.Port.Publish(w.Path, n)
 	*bytes -= n + object.PieceCost + sh.TakeEffort()
 	d.Sent++

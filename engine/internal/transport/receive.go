@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
 )
 
@@ -28,6 +29,7 @@ func (sh *sender) receive(p *object.Port, q *object.QP, info *packet.Info) {
 		}
 	case p.BTH.Opcode == packet.OpCNP:
 		p.Stats.Marks++
+		q.Client.Traffic.N[nic.CNPs]++
 		w.Out.Marked()
 	case p.BTH.Opcode.Service() != q.Service():
 		p.Stats.Strangers++
@@ -65,6 +67,7 @@ func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info)
 	case d > 0:
 		if !far {
 			p.Stats.Gaps++
+			q.Client.Traffic.N[nic.OutOfSequence]++
 		}
 		if !in.Silent {
 			in.Silent = sh.sendNAK(q, packet.NAKSequence)
@@ -72,6 +75,7 @@ func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info)
 	case d < 0:
 		if !far {
 			p.Stats.Duplicates++
+			q.Client.Traffic.N[nic.Duplicates]++
 		}
 		sh.repeat(p, q, info)
 	default:

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
 )
@@ -70,6 +71,8 @@ func (sh *receiver) serveOnly(p *object.Port, q *object.QP, info *packet.Info) o
 	}
 	if a != object.AnswerACK {
 		sh.ReturnReceive(j)
+	} else if r.Op.Info().Raddr {
+		q.Client.Traffic.N[nic.GotWrites]++
 	}
 	return a
 }
@@ -116,6 +119,11 @@ func (sh *receiver) serveReadOrAtomic(p *object.Port, q *object.QP, info *packet
 		a = sh.Grant(nil, j, j.Request.Op.Info(), &j.Src)
 	}
 	if a == object.AnswerACK {
+		if info.Atomic {
+			q.Client.Traffic.N[nic.GotAtomics]++
+		} else {
+			q.Client.Traffic.N[nic.GotReads]++
+		}
 		sh.noteAnswer(p, q, &j.Request, info.Atomic)
 	}
 	return a
@@ -128,6 +136,7 @@ func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.I
 	in := &q.Wire.In
 	if p.BTH.PSN != in.PSN {
 		p.Stats.Gaps++
+		q.Client.Traffic.N[nic.OutOfSequence]++
 		sh.DropInboundJobs(in)
 	}
 	in.PSN = packet.AddPSN(p.BTH.PSN, 1)
@@ -294,6 +303,9 @@ func (sh *receiver) finishRequest(x *arrival) object.Answer {
 		if a := sh.Deliver(nil, j); a != object.AnswerACK {
 			return a
 		}
+	}
+	if x.writes {
+		x.q.Client.Traffic.N[nic.GotWrites]++
 	}
 	sh.DropInboundJobs(x.in)
 	return object.AnswerACK

@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
@@ -147,6 +148,7 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 	closes := packet.DiffPSN(psn, w.Out.UNA)+1 >= int32(w.Out.Window)
 	w.PutBTH(h, op, psn, last || closes || i%ACKEvery == ACKEvery-1, last && m.Head.Solicited() && info.Last)
 	w.PutExtensions(h, info, m, j, off)
+	traffic.Sent(q, n)
 	w.Port.Publish(w.Path, n)
 	*bytes -= n + object.PieceCost + sh.TakeEffort()
 	return true
@@ -192,6 +194,7 @@ func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok boo
 		}
 		copy(payload, operands)
 	}
+	traffic.Sent(q, len(operands))
 	w.Port.Publish(w.Path, len(operands))
 	return n, true
 }

@@ -138,9 +138,19 @@ func (sh *PortServer) arrived(p *object.Port) {
 		return
 	}
 	sh.Enter(q)
+	q.Client.Traffic.N.Got(datagramPayload(q, len(k.Payload)))
 	if p.BTH.Opcode == readOnly && q.Wire != nil &&
 		sh.fastResult(p, q, p.Packet.Path, p.BTH.PSN, p.Packet.Payload, false) {
 		return
 	}
 	sh.receive(p, q, info)
+}
+
+// datagramPayload returns how many of the n bytes of a packet for q are payload: a datagram begins with
+// its GRH.
+func datagramPayload(q *object.QP, n int) int {
+	if q.Wire == nil {
+		n = max(n-object.GRHSize, 0)
+	}
+	return n
 }

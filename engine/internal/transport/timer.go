@@ -11,6 +11,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
 )
 
@@ -92,6 +93,7 @@ func (sh *wires) notReady(q *object.QP, code uint8) {
 		}
 		r.RnrRetries++
 	}
+	q.Client.Traffic.N[nic.RNRNaks]++
 	sh.goBack(q)
 	r.Paused = true
 	now := sh.Now()
@@ -128,6 +130,7 @@ func (sh *wires) timedOut(q *object.QP) {
 	if q.Faults != nil {
 		q.Faults.MissedAnswer()
 	}
+	q.Client.Traffic.N[nic.AckTimeouts]++
 	if !answersDropped {
 		r.Retries++
 	}

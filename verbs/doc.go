@@ -76,6 +76,8 @@
 //     netns.go
 //   - tree.go: which files below /sys a device has, and what is in them
 //   - pci.go: the place of a device on the PCI bus, and its files
+//   - counters.go: what the counters of a port count, and how old a value may be
+//   - counters_renew.go: when the files of counters are renewed, for programs without the shim
 //   - tree_write.go: which files are written anew, when addresses change
 //   - clock.go: what the clock page says, and when it is written
 //

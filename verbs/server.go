@@ -115,6 +115,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 		return err
 	}
 	defer s.watchAddresses(ctx)() // which ends before the directory goes
+	defer s.renewCounters()()
 	if ready != nil {
 		ready()
 	}

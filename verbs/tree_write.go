@@ -79,8 +79,10 @@ func (s *Server) files(n *netns) map[string]string {
 		"class/misc/rdma_cm/dev":             fmt.Sprintf("%d:%d", cmMajor, cmMinor),
 	}
 	for _, d := range s.devices {
-		for name, text := range d.files(n) {
-			all[name] = text
+		for _, files := range []map[string]string{d.files(n), s.counterFiles(d)} {
+			for name, text := range files {
+				all[name] = text
+			}
 		}
 	}
 	return all
@@ -248,7 +250,7 @@ func (s *Server) write(path, text string) error {
 		return err
 	}
 	_, err = f.WriteString(text + "\n")
-	err = errors.Join(err, f.Chmod(0o644), f.Close(), os.Chtimes(f.Name(), s.made, s.made))
+	err = errors.Join(err, f.Chmod(modeOf(path)), f.Close(), os.Chtimes(f.Name(), s.made, s.made))
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -66,6 +66,7 @@ const (
 	opOpenChannel wireOp = 10
 	opWrite       wireOp = 11
 	opNetlink     wireOp = 12
+	opCounter     wireOp = 13
 	opOpenMAD     wireOp = 14
 	opMADIoctl    wireOp = 15
 	opMADRead     wireOp = 16

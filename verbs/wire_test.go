@@ -30,7 +30,7 @@ func TestWireIsTheHeader(t *testing.T) {
 		"NV_WANT_GUARD": wantGuard, "NV_NO_GUARD": noGuard,
 		"NV_OUT_BYTES": outBytes, "NV_OUT_VALUE": outValue, "NV_OUT_FD": outFD, "NV_OUT_FD_INSIDE": outFDInside, "NV_OUT_BACK": outBack, "NV_HEAP": inHeap,
 		"NV_NEED_FD": needFD, "NV_NEED_REMAP": needRemap, "NV_NEED_TRY_REMAP": needTryRemap, "NV_NEED_FD_NUMBER": needFDNumber, "NV_NEED_TOKEN": needToken, "NV_NEED_ROUTE": needRoute, "NV_NEED_BYTES": needBytes, "NV_NEED_ADDRESSES": needAddresses,
-		"NV_OPEN_CHANNEL": int(opOpenChannel), "NV_WRITE": int(opWrite), "NV_NETLINK": int(opNetlink), "NV_OPEN_MAD": int(opOpenMAD), "NV_MAD_IOCTL": int(opMADIoctl), "NV_MAD_READ": int(opMADRead), "NV_MAD_ARG": madArg,
+		"NV_OPEN_CHANNEL": int(opOpenChannel), "NV_WRITE": int(opWrite), "NV_NETLINK": int(opNetlink), "NV_COUNTER": int(opCounter), "NV_OPEN_MAD": int(opOpenMAD), "NV_MAD_IOCTL": int(opMADIoctl), "NV_MAD_READ": int(opMADRead), "NV_MAD_ARG": madArg,
 		"NV_NETLINK_OPEN": netlinkOpen, "NV_NETLINK_GROUPS": netlinkGroups, "NV_NETLINK_GET": netlinkGet, "sizeof NV_NETLINK_NAME": len(netlinkName),
 		"sizeof(struct nv_netlink)": netlinkSize, "offsetof(struct nv_netlink, value)": 4, "NV_MAX_WRITE": cm.MaxWrite, "sizeof(struct nv_route)": cm.RouteSize,
 		"sizeof(struct nv_mad)": madSize, "offsetof(struct nv_mad, count)": 8, "offsetof(struct nv_mad, request)": 16, "offsetof(struct nv_mad, unreadable)": 20, "offsetof(struct nv_mad, bytes)": 24,

@@ -272,7 +272,7 @@ int nv_as_device(const struct nv_place *place, struct stat *st) {
 }
 
 /* Returns the rest of a path after the directory of the server, or of a namespace in it. */
-static const char *within(const char *path) {
+const char *nv_within(const char *path) {
 	static const char net[] = "/net/";
 	const char *dir = nv_dir(), *rest = dir && path ? below(path, dir) : NULL;
 	if (rest && strncmp(rest, net, sizeof net - 1) == 0)
@@ -281,7 +281,7 @@ static const char *within(const char *path) {
 }
 
 char *nv_unfind(char *path) {
-	const char *rest = within(path);
+	const char *rest = nv_within(path);
 	if (rest && (below(rest, "/sys") || below(rest, "/dev")))
 		memmove(path, rest, strlen(rest) + 1);
 	return path;

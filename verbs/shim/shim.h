@@ -11,6 +11,7 @@
  *   lost.c       ends the program after the end of the engine
  *   copy.c       access to the program's memory without faults
  *   paths.c      paths below /sys and /dev/infiniband
+ *   counter.c    files of counters
  *   ioctl.c      one ioctl
  *   write.c      one write to a channel
  *   route.c      how the kernel would send
@@ -447,5 +448,14 @@ void nv_be_device(struct stat *st, dev_t rdev);
  * returns it. path may be NULL. Paths are compared by their names, so none is changed if the name of the
  * directory contains a symbolic link. */
 char *nv_unfind(char *path);
+
+/* Returns the rest of a path after the directory of the server, or of a namespace in it, or NULL. */
+const char *nv_within(const char *path);
+
+/* counter.c */
+
+/* If fd was opened by `path` and is the file of a counter, replaces the file by its text of now. Returns
+ * fd, which may be -1; errno stays as it is. */
+int nv_counter(int fd, const char *path);
 
 #endif

@@ -29,6 +29,7 @@ enum nv_op {
 	NV_OPEN_CHANNEL = 10, /* nothing -> nv_opened + [read end of a pipe]: /dev/infiniband/rdma_cm */
 	NV_WRITE = 11,        /* nv_write... -> nv_answer...: a write to such a channel, or to a file of MADs */
 	NV_NETLINK = 12,      /* nv_netlink [+ socket] -> nv_netlink [+ socket]: sockets of NETLINK_RDMA */
+	NV_COUNTER = 13,   /* the path of a file, and 0 bytes -> the text of that file now */
 	NV_OPEN_MAD = 14,  /* nv_open, device: the minor number -> nv_opened + [socket]: a file of MADs */
 	NV_MAD_IOCTL = 15, /* nv_mad -> nv_answer...: an ioctl on such a file */
 	NV_MAD_READ = 16,  /* nv_mad -> nv_answer...: a read from it */

@@ -42,7 +42,7 @@ static void opening(const char *path) {
 		if (place.device >= 0)                                             \
 			return nv_open_device((uint32_t)place.device, flags);      \
 		opening(place.path);                                               \
-		return NV_REAL(name)(place.path, flags, mode);                     \
+		return nv_counter(NV_REAL(name)(place.path, flags, mode), place.path); \
 	}
 
 #define OPENAT(name)                                                               \
@@ -53,7 +53,7 @@ static void opening(const char *path) {
 		if (place.device >= 0)                                             \
 			return nv_open_device((uint32_t)place.device, flags);      \
 		opening(place.path);                                               \
-		return NV_REAL(name)(dir, place.path, flags, mode);                \
+		return nv_counter(NV_REAL(name)(dir, place.path, flags, mode), place.path); \
 	}
 
 #define OPEN_2(name)                                                               \
@@ -63,7 +63,7 @@ static void opening(const char *path) {
 		if (place.device >= 0)                                             \
 			return nv_open_device((uint32_t)place.device, flags);      \
 		opening(place.path);                                               \
-		return NV_REAL(name)(place.path, flags);                           \
+		return nv_counter(NV_REAL(name)(place.path, flags), place.path);   \
 	}
 
 #define OPENAT_2(name)                                                             \
@@ -73,7 +73,7 @@ static void opening(const char *path) {
 		if (place.device >= 0)                                             \
 			return nv_open_device((uint32_t)place.device, flags);      \
 		opening(place.path);                                               \
-		return NV_REAL(name)(dir, place.path, flags);                      \
+		return nv_counter(NV_REAL(name)(dir, place.path, flags), place.path); \
 	}
 
 OPEN(open)
@@ -88,8 +88,12 @@ OPENAT_2(__openat64_2)
 #define FOPEN(name)                                                                \
 	NV_EXPORT FILE *name(const char *path, const char *mode) {                 \
 		struct nv_place place;                                             \
+		FILE *file;                                                        \
 		nv_find(path, &place);                                             \
-		return NV_REAL(name)(place.device >= 0 ? path : place.path, mode); \
+		file = NV_REAL(name)(place.device >= 0 ? path : place.path, mode); \
+		if (file && place.device < 0)                                      \
+			nv_counter(fileno(file), place.path);                      \
+		return file;                                                       \
 	}
 
 FOPEN(fopen)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/verbs/internal/nldev"
 	"golang.org/x/sys/unix"
 )
 
@@ -112,6 +113,23 @@ func (s *Server) hwCounters(d *device) []counter {
 		{"np_cnp_sent", 0},
 		{"rx_icrc_encapsulated", 0},
 	}
+}
+
+// netlinkCounters returns what rdma statistic shows of a port: as from the kernel, its hw_counters.
+func (s *Server) netlinkCounters(d *device) (all []nldev.Counter) {
+	for _, c := range s.hwCounters(d) {
+		all = append(all, nldev.Counter{Name: c.name, Value: c.value})
+	}
+	return all
+}
+
+// madCounters returns what perfquery shows of a port, by the names in ports/1/counters.
+func (s *Server) madCounters(d *device) map[string]uint64 {
+	all := make(map[string]uint64)
+	for _, c := range s.portCounters(d) {
+		all[c.name] = c.value
+	}
+	return all
 }
 
 // counterFiles returns the contents of the files of both directories, by path below a tree.

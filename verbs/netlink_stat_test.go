@@ -11,7 +11,9 @@ import (
 // The counters of a port have their names, values and numbers. Without counters, and for one that is not
 // there, the errno is the kernel's.
 func TestNetlinkCounters(t *testing.T) {
-	r := newRig(t)
+	none := newServing(t)
+	none.netlink.counters = nil
+	r := none.rig(t)
 	index, port := nlAttr32(1, 0), nlAttr32(3, 1)
 	const ofQP, ofMR = 19, 40
 	bare := r.netlink(4)

@@ -159,6 +159,7 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 		s.devices = append(s.devices, d)
 	}
 	s.netlink.init()
+	s.netlink.counters, s.mads.counters = s.netlinkCounters, s.madCounters
 	s.mads.files, s.mads.reset = make(map[uint64]*madFile), make(map[counterOf]uint64)
 	s.channels = make(map[uint64]*cmChannel)
 	s.manager = cm.New(s.managerConfig())

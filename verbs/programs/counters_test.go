@@ -1,6 +1,10 @@
 package programs
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,6 +37,92 @@ func counters(t *testing.T, l *lab) map[string]uint64 {
 		}
 	}
 	return all
+}
+
+// agrees checks that iproute2 and a monitor without the shim find the same values.
+func agrees(t *testing.T, l *lab, want map[string]uint64) {
+	if _, err := exec.LookPath("rdma"); err == nil {
+		links := l.rdma([]string{"rdma"}, "statistic", "show", "link", "nicless0/1")
+		require.Len(t, links, 1)
+		for _, name := range []string{"rx_write_requests", "rx_read_requests", "rx_atomic_requests", "out_of_buffer"} {
+			require.EqualValues(t, want[name], links[0][name], name)
+		}
+	}
+	await.Until(t, "a monitor sees them", func() bool {
+		seen := monitored(t, l, "nicless0")
+		for name, n := range want {
+			if strings.HasSuffix(name, "_data") {
+				n *= 4
+			}
+			if seen[name] != n {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// monitored reads the counters of a device as node_exporter does, which makes its system calls itself and so
+// reads the engine's files: all regular files of both directories, as numbers. Data are words.
+func monitored(t *testing.T, l *lab, device string) map[string]uint64 {
+	port := filepath.Join(l.socket+".verbs", "sys/class/infiniband", device, "ports/1")
+	for file, form := range map[string]string{
+		"state":      `^\d: [A-Z]+\n$`,
+		"phys_state": `^\d: [A-Za-z]+\n$`,
+		"rate":       `^[\d.]+ Gb/sec \(.+\)\n$`,
+	} {
+		text, err := os.ReadFile(filepath.Join(port, file))
+		require.NoError(t, err)
+		require.Regexp(t, form, string(text), file)
+	}
+	seen := make(map[string]uint64)
+	for directory, files := range map[string]int{"counters": 21, "hw_counters": 28 + 1} {
+		list, err := os.ReadDir(filepath.Join(port, directory))
+		require.NoError(t, err)
+		require.Len(t, list, files)
+		for _, f := range list {
+			require.True(t, f.Type().IsRegular(), f.Name())
+			text, err := os.ReadFile(filepath.Join(port, directory, f.Name()))
+			require.NoError(t, err)
+			n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+			require.NoError(t, err, f.Name())
+			if strings.HasSuffix(f.Name(), "_data") {
+				n *= 4
+			}
+			seen[f.Name()] = n
+		}
+	}
+	return seen
+}
+
+// perfquery shows what perftest has sent, in both attributes. A reset is one of perfquery's alone.
+func TestPerfquery(t *testing.T) {
+	t.Parallel()
+	need(t, "ib_write_bw", "perfquery")
+	l := &lab{t: t, engineFlags: []string{"--link-layer", "infiniband", "--device-name", "mlx5_%d"}}
+	l.open()
+	l.pair("ib_write_bw", "-s", "10000", "-m", "4096", "-F", "-n", "500", "-d", "mlx5_0")
+	fields := regexp.MustCompile(`(?m)^(\w+):\.+(\d+)$`)
+	query := func(flags ...string) map[string]string {
+		all := make(map[string]string)
+		for _, f := range fields.FindAllStringSubmatch(l.run(append([]string{"perfquery"}, flags...)...), -1) {
+			all[f[1]] = f[2]
+		}
+		return all
+	}
+	sent := map[string]string{"PortXmitData": "1250000", "PortRcvData": "1250000", "PortXmitPkts": "1500", "PortRcvPkts": "1500"}
+	// Values are at most 10 ms old.
+	await.Until(t, "the counters", func() bool { return query()["PortXmitPkts"] == "1500" })
+	for _, got := range []map[string]string{query(), query("-x")} {
+		require.Subset(t, got, sent)
+	}
+	require.Subset(t, query("-x"), map[string]string{"PortUnicastXmitPkts": "1500", "PortUnicastRcvPkts": "1500", "PortMulticastXmitPkts": "0"})
+	await.Until(t, "a monitor sees them", func() bool { return monitored(t, l, "mlx5_0")["rx_write_requests"] == 500 })
+	l.run("perfquery", "-R")
+	for name := range sent {
+		require.Equal(t, "0", query()[name], name)
+	}
+	require.EqualValues(t, 1500, monitored(t, l, "mlx5_0")["port_xmit_packets"], "files are not reset")
 }
 
 // Programs read what other programs have sent: exactly so many requests, packets and words.
@@ -70,6 +160,7 @@ func TestCounters(t *testing.T) {
 				return len(got) >= len(row.want)
 			})
 			require.Equal(t, row.want, got)
+			agrees(t, l, got)
 		})
 	}
 }

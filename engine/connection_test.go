@@ -333,6 +333,7 @@ func TestAWindowEndsWithItsQueuePair(t *testing.T) {
 	c := ctrl(wqe.OpSendInval)
 	c.Imm = w
 	s.idle1.post(c)
-	s.settle()
-	require.Equal(t, cqe.RemoteInvalidRequest, s.idle1.scq.one().Syndrome)
+	s.expire()
+	require.Equal(t, cqe.RemoteInvalidRequest, heir.rcq.one().Syndrome)
+	require.Equal(t, cqe.TransportRetry, s.idle1.scq.one().Syndrome)
 }

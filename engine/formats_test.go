@@ -63,7 +63,7 @@ func TestFaultRows(t *testing.T) {
 			named("peer destroyed", "peer reset", "peer in error", "peer connected to another")(t)
 			t.Run("tries", TestTransportRetryCount)
 		},
-		"SEND_INVAL of a key that may not be invalidated": TestSendInval,
+		"SEND_INVAL of a key that may not be invalidated": TestSendInvalFaults,
 		"bind failure": TestBindFailures,
 		"anything queued after the failure, and posted later in ERR":                        named("remote key unknown"),
 		"UC: faults at the responder are the requester's success; UD: no receive, bad qkey": TestLostMessages,

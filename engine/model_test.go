@@ -199,13 +199,8 @@ func (q *modelQP) sendsAgain() bool {
 	if q.state != control.StateRTS || q.waits == 0 || len(q.sends) == 0 {
 		return false
 	}
-	need := uint32(0)
-	switch q.sends[0].op {
-	case wqe.OpRDMARead, wqe.OpAtomicFA, wqe.OpAtomicCS:
-		need = control.AccessLocalWrite
-	}
-	_, _, ok := gather(q.sends[0].local, q.owner, need)
-	return !ok && q.fail(cqe.LocalProtection)
+	_, _, ok := q.sends[0].gather(q.owner)
+	return !ok && !q.sends[0].postpones(q.owner) && q.fail(cqe.LocalProtection)
 }
 
 func (q *modelQP) reaches(p *modelQP) bool {
@@ -266,17 +261,31 @@ func (q *modelQP) refuse(s cqe.Syndrome) bool {
 	return q.fail(s)
 }
 
-// gather returns the bytes of each span of a list, by reference.
-func gather(list []span, owner int, need uint32) (mem [][]byte, n int, ok bool) {
-	for _, s := range list {
+func (w modelWQE) atomic() bool { return w.op == wqe.OpAtomicFA || w.op == wqe.OpAtomicCS }
+
+func (w modelWQE) fetches() bool { return w.op == wqe.OpRDMARead || w.atomic() }
+
+// gather returns the bytes of each span of the local list, by reference, and their number. ok is false if
+// there are spans that may not be used.
+func (w modelWQE) gather(owner int) (mem [][]byte, n int, ok bool) {
+	need := uint32(0)
+	if w.fetches() {
+		need = control.AccessLocalWrite
+	}
+	ok = true
+	for _, s := range w.local {
 		b := s.bytes(owner, need)
-		if b == nil {
-			return nil, 0, false
-		}
+		ok = ok && b != nil
 		mem = append(mem, b)
 		n += s.n
 	}
-	return mem, n, true
+	return mem, n, ok
+}
+
+// postpones reports whether spans that may not be used fail the work request only when its answer comes. The
+// device takes the second span of an atomic for a mistake in the size of the WQE.
+func (w modelWQE) postpones(owner int) bool {
+	return w.fetches() && (!w.atomic() || w.local[0].bytes(owner, control.AccessLocalWrite) == nil)
 }
 
 // spread copies data over the pieces of mem, in order.
@@ -299,19 +308,13 @@ func (q *modelQP) execute(w modelWQE) bool {
 	if w.op == wqe.OpNop {
 		return q.succeed(cqe.WCFromPost, 0)
 	}
-	needLocal := uint32(0)
-	fetches := w.op == wqe.OpRDMARead || w.op == wqe.OpAtomicFA || w.op == wqe.OpAtomicCS
-	if fetches {
-		needLocal = control.AccessLocalWrite
-	}
-	mem, n, ok := gather(w.local, q.owner, needLocal)
-	if !ok {
+	mem, n, ok := w.gather(q.owner)
+	if !ok && !w.postpones(q.owner) {
 		return q.fail(cqe.LocalProtection)
 	}
 	data := append(append([]byte(nil), w.inline...), join(mem)...)
 	n += len(w.inline)
-	atomic := w.op == wqe.OpAtomicFA || w.op == wqe.OpAtomicCS
-	if atomic && n != 8 {
+	if w.atomic() && n != 8 {
 		return q.fail(cqe.LocalLength)
 	}
 	p := q.dest
@@ -340,20 +343,23 @@ func (q *modelQP) execute(w modelWQE) bool {
 	}[w.op]
 	var target []byte
 	if n > 0 {
-		if p.access&need == 0 {
+		if p.access&need == 0 || w.atomic() && w.remote.off%8 != 0 {
 			return q.refuse(cqe.RemoteInvalidRequest)
 		}
 		far := w.remote
 		far.n = n
 		if target = far.bytes(r.domain, need); target == nil {
+			if takes {
+				r.receive(modelWC{syndrome: cqe.LocalAccess})
+			}
 			return q.refuse(cqe.RemoteAccess)
-		}
-		if atomic && far.off%8 != 0 {
-			return q.refuse(cqe.RemoteInvalidRequest)
 		}
 	}
 	switch w.op {
 	case wqe.OpRDMARead:
+		if !ok {
+			return q.fail(cqe.LocalProtection)
+		}
 		spread(mem, append([]byte(nil), target...))
 		return q.succeed(cqe.WCRDMARead, n)
 	case wqe.OpAtomicFA, wqe.OpAtomicCS:
@@ -364,6 +370,9 @@ func (q *modelQP) execute(w modelWQE) bool {
 			le.PutUint64(target, old+w.add)
 		case old == w.compare:
 			le.PutUint64(target, w.add)
+		}
+		if !ok {
+			return q.fail(cqe.LocalProtection)
 		}
 		spread(mem, le.AppendUint64(nil, old))
 		if w.op == wqe.OpAtomicFA {

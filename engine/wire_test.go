@@ -98,7 +98,7 @@ func TestFaultsOverALink(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"XRCOperations": TestXRCOperations, "XRCFaults": TestXRCFaults, "XRCSeveralSRQs": TestXRCSeveralSRQs,
 		"SRQFault": TestSRQFault, "SRQHostile": TestSRQHostile, "HoleInProcessMemory": TestHoleInProcessMemory,
-		"Window": TestWindow, "WindowRights": TestWindowRights, "ListFaults": TestListFaults, "DeathAtAnyPoint": TestDeathAtAnyPoint,
+		"Window": TestWindow, "SendInvalFaults": TestSendInvalFaults, "WindowRights": TestWindowRights, "ListFaults": TestListFaults, "DeathAtAnyPoint": TestDeathAtAnyPoint,
 	} {
 		t.Run(name, test)
 	}

@@ -310,7 +310,7 @@ func TestXRCFaults(t *testing.T) {
 			x.p.post(ctrl(wqe.OpSend), x.to(), wqe.Data{ByteCount: 8, LKey: local.key ^ 1, Addr: local.addr})
 		}},
 		{"no XRC segment", cqe.LocalQPOp, 0, 0, func(x *xrc, local, far *key) { x.p.post(ctrl(wqe.OpSend)) }},
-		{"SEND_INVAL", cqe.RemoteInvalidRequest, 0, control.EventInvalidRequest, func(x *xrc, local, far *key) {
+		{"SEND_INVAL", cqe.TransportRetry, cqe.RemoteInvalidRequest, control.EventInvalidRequest, func(x *xrc, local, far *key) {
 			x.s.put(0, far.data(0, 64))
 			x.s.post(1)
 			x.p.post(wqe.Ctrl{Opcode: wqe.OpSendInval, Flags: wqe.CEAlways, Imm: far.key}, x.to(), local.data(0, 8))
@@ -321,7 +321,7 @@ func TestXRCFaults(t *testing.T) {
 				events := b.events()
 				x := newXRCWith(a, b, c)
 				row.do(x, a.full(64, 1), c.full(64, 7))
-				a.settle()
+				a.expire()
 				require.Equal(t, row.send, x.p.scq.one().Syndrome)
 				require.Equal(t, control.StateERR, x.p.state())
 				list := x.cq.all()

@@ -86,8 +86,7 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 	return done
 }
 
-// Move continues a job of q within a budget of bytes, and returns how much of the budget
-// the job has used.
+// Move continues a job of q within a budget of bytes, and returns how much of the budget the job has used.
 func (sh *Executor) Move(q *object.QP, j *object.Job, budget int) (used int) {
 	switch {
 	case len(sh.DMA.Workers) > 0 && j.Total >= sh.DMA.Sizes.Transfer && q.Transport != control.QPTypeUD:
@@ -98,10 +97,9 @@ func (sh *Executor) Move(q *object.QP, j *object.Job, budget int) (used int) {
 	return moveJob(j, budget, nil)
 }
 
-// Finish completes a WQE whose bytes have all been moved. If the WQE used a receive of the
-// peer, Finish completes the receive first, and then the WQE itself. Finish reports whether the
-// queue can go on. The queue cannot go on if a completion queue had no room or the responder has
-// refused the message.
+// Finish completes a WQE whose bytes have all been moved. If the WQE used a receive of the peer, Finish
+// completes the receive first, and then the WQE itself. Finish reports whether the queue can go on. The
+// queue cannot go on if a completion queue had no room or the responder has refused the message.
 func (sh *Executor) Finish(q *object.QP, j *object.Job) bool {
 	if j.Recv {
 		if a := sh.Deliver(q, j); a != object.AnswerACK && sh.answered(q, j, a) > object.Lost {

@@ -27,8 +27,7 @@ func (sh *requester) readAddress(q *object.QP, j *object.Job, info *wqe.Info) (d
 	return sh.addressEnd(q, j, info)
 }
 
-// addressTarget makes the DCT that a WQE of q names the peer of j. If there is none that answers,
-// q waits.
+// addressTarget makes the DCT that a WQE of q names the peer of j. If there is none that answers, q waits.
 func (sh *requester) addressTarget(q *object.QP, j *object.Job) object.Verdict {
 	j.Request.ToQPN = q.DC.To.DQP
 	p := sh.TargetOf(q)

@@ -10,12 +10,11 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// Workers, if the engine has any, copy the pieces of long transfers while the engine's own
-// thread serves other queues. The engine's thread still checks WQEs and writes completions.
-// The job stays with its queue pair. The job's completion and the queue pair's next WQE wait
-// until all copy tasks of the job are done. When the WQE was checked, so were keys and other
-// objects. A control request that revokes one of these objects first recalls the job's tasks, so no
-// worker touches memory that must no longer be touched.
+// Workers, if the engine has any, copy the pieces of long transfers while the engine's own thread serves
+// other queues. The engine's thread still checks WQEs and writes completions. The job stays with its queue
+// pair. The job's completion and the queue pair's next WQE wait until all copy tasks of the job are done.
+// When the WQE was checked, so were keys and other objects. A control request that revokes one of these
+// objects first recalls the job's tasks, so no worker touches memory that must no longer be touched.
 
 // A piece is what the device knows of a task.
 type piece struct {

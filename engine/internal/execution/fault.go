@@ -34,8 +34,7 @@ func (sh *queues) MemoryFault(q *object.QP, addr uintptr) {
 		sh.StopsBecause(p, codes.MemoryFault, object.NoPage+", for a request of peer QP %#06x", addr, q.Num)
 		sh.SetError(p)
 		if !q.Reliable() {
-			// The sender is not at fault. Its message is checked again, and then finds no
-			// peer.
+			// The sender is not at fault. Its message is checked again, and then finds no peer.
 			q.Faulted = 0
 			sh.EndJob(q)
 			return

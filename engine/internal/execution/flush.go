@@ -71,9 +71,8 @@ func (sh *queues) SnapshotHead(q *object.QP) bool {
 	return true
 }
 
-// Fail completes the WQE at the head of q with an error, even if the WQE asks for no
-// completion, and puts q into error (see sendError), or only the stream of the WQE (see
-// FailStream).
+// Fail completes the WQE at the head of q with an error, even if the WQE asks for no completion, and puts q
+// into error (see sendError), or only the stream of the WQE (see FailStream).
 func (sh *queues) Fail(q *object.QP, j *object.Job, s cqe.Syndrome) object.Verdict {
 	if sh.Trial {
 		return object.Waiting

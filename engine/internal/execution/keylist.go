@@ -25,9 +25,8 @@ func (sh *mover) LastChange(k *object.Mkey) uint64 {
 	return k.Changed
 }
 
-// admit adds to the list l the n bytes of k that begin at addr, and reports whether they are
-// inside k. need is the right that the access needs. The caller has checked that k gives this
-// right.
+// admit adds to the list l the n bytes of k that begin at addr, and reports whether they are inside k. need
+// is the right that the access needs. The caller has checked that k gives this right.
 func (sh *mover) admit(l *object.List, k *object.Mkey, addr, n uint64, need uint32) bool {
 	if mem, ok := k.Span(addr, n); ok {
 		l.Add(mem, k, 0, n)
@@ -51,10 +50,9 @@ func (sh *mover) admitList(l *object.List, k *object.Mkey, addr, n uint64, need 
 	return true
 }
 
-// Sound reports whether every run of the list k is wholly inside memory of k's protection
-// domain and, if need is a right to write, whether that memory's key gives local write. Sound is
-// called for each work request, because the keys of the entries may be destroyed between two work
-// requests.
+// Sound reports whether every run of the list k is wholly inside memory of k's protection domain and, if
+// need is a right to write, whether that memory's key gives local write. Sound is called for each work
+// request, because the keys of the entries may be destroyed between two work requests.
 func (sh *mover) Sound(k *object.Mkey, need uint32) bool {
 	var local uint32
 	if need&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {

@@ -10,8 +10,7 @@ import (
 // The null key (control.NullKey): a place without memory. The table of keys does not have it, so
 // the fast path leaves its WQEs to the slow path.
 
-// NullBytes is the size of the memory that stands for a null key. Longer transfers go round in
-// it.
+// NullBytes is the size of the memory that stands for a null key. Longer transfers go round in it.
 const NullBytes = 64 << 10
 
 // nullKey returns a list of n bytes that repeats mem.

@@ -61,10 +61,9 @@ func (sh *responder) Translate(q *object.QP, j *object.Job, far *object.List, in
 	return object.AnswerACK
 }
 
-// OpenReceive copies the responder's next receive to private memory and returns its list.
-// An entry of a shared queue is taken off the queue at once, because other queue pairs take
-// entries from that queue too. An entry of the queue pair's own queue is consumed when the
-// message is complete.
+// OpenReceive copies the responder's next receive to private memory and returns its list. An entry of a
+// shared queue is taken off the queue at once, because other queue pairs take entries from that queue too.
+// An entry of the queue pair's own queue is consumed when the message is complete.
 func (sh *responder) OpenReceive(j *object.Job) (list []byte) {
 	p := j.Peer
 	if s := j.SRQ; s != nil {
@@ -141,8 +140,7 @@ func (sh *responder) Consume(j *object.Job) {
 // A request to a target names an XSRQ. The target checks only the connection. The receive, the
 // completion, and the protection domain of all keys are those of the XSRQ.
 
-// nameSRQ finds the XSRQ that a request to a target names, and makes it the one from which j
-// takes receives.
+// nameSRQ finds the XSRQ that a request to a target names, and makes it the one from which j takes receives.
 func (sh *responder) nameSRQ(q *object.QP, j *object.Job) object.Answer {
 	p, n := j.Peer, j.Request.SRQN
 	if p.XRCD == nil {

@@ -86,12 +86,18 @@ func (sh *responder) endImmediate(j *object.Job) object.Answer {
 
 func (sh *responder) badInvalidate(q *object.QP, j *object.Job) object.Answer {
 	sh.ExplainRequester(q, j, codes.SendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.Request.Imm, j.Peer.Num)
+	if p := j.Peer; p.Reliable() && p.Transport != control.QPTypeDCT && !sh.Links.Doubted(p) {
+		// An error of class J (InfiniBand Architecture Specification, volume 1, 9.9.6.3): the receive fails,
+		// and the requester gets no NAK. The syndrome is that of Linux's Soft-RoCE.
+		p.Event(control.EventInvalidRequest)
+		sh.failReceive(j, cqe.RemoteInvalidRequest)
+		return object.AnswerNone
+	}
 	sh.ReturnReceive(j)
 	return sh.RefuseRequest(j.Peer, control.EventInvalidRequest, object.AnswerInvalidRequest)
 }
 
-// badReceive answers a message for which an entry of the receive's list gives no access to
-// memory.
+// badReceive answers a message for which an entry of the receive's list gives no access to memory.
 func (sh *responder) badReceive(j *object.Job, entry []byte, unit int, d wqe.Data) object.Answer {
 	u := report.LocalUse(d, control.AccessLocalWrite, j.Peer, j.ReceiveDomain())
 	u.Client = j.Owner()

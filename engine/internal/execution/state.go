@@ -114,8 +114,7 @@ func (sh *queues) SetError(q *object.QP) {
 	}
 }
 
-// Unstall ends the stall of q, if q has one. The last queue of the list takes the place of
-// q.
+// Unstall ends the stall of q, if q has one. The last queue of the list takes the place of q.
 func (sh *queues) Unstall(q *object.QP) {
 	if q.Stall.Kind == object.NoStall {
 		return
@@ -143,8 +142,7 @@ func (sh *queues) StallFor(q *object.QP, s object.Stall) {
 	c.Shard.Stallers.Add(c)
 }
 
-// find looks for the queue pair that q is connected to, and reports whether q may send to
-// that queue pair.
+// find looks for the queue pair that q is connected to, and reports whether q may send to that queue pair.
 func (sh *queues) find(q *object.QP) bool {
 	if q.Transport == control.QPTypeDCI {
 		return sh.FindTarget(q)

@@ -44,6 +44,9 @@ func (sh *requester) checkUMR(q *object.QP, j *object.Job) object.Verdict {
 	if why := c.Plan(sh.Device, q, k, ctrl, ctx, list); why != "" {
 		return sh.badBind(q, j, why)
 	}
+	if c.Note != "" {
+		sh.Explain(q, codes.Bind, "UMR of key %#08x: %s", c.Key, c.Note)
+	}
 	sh.apply(k, &c)
 	sh.Sched.Effort += UMRCost + len(c.List)*object.PieceCost
 	return object.Accepted
@@ -56,7 +59,6 @@ const UMRCost = 2048
 // umrTarget returns why a UMR of q that names the key may not change k. k is the Mkey with the index of the
 // key; nil if there is none. If the UMR may change k, umrTarget returns an empty string.
 func (sh *requester) umrTarget(q *object.QP, k *object.Mkey, key uint32, ctrl wqe.UMRCtrl) (why string) {
-	boundWindow := k != nil && k.Window != nil && !k.Free
 	switch {
 	case k == nil || k.Client != q.Client:
 		return "no such key"
@@ -70,7 +72,10 @@ func (sh *requester) umrTarget(q *object.QP, k *object.Mkey, key uint32, ctrl wq
 		return "the variant of the key is stale"
 	case ctrl.Flags&wqe.UMRCheckFree != 0 && !k.Free:
 		return "the key is in use (CHECK_FREE)"
-	case ctrl.Flags&wqe.UMRCheckQPN != 0 && boundWindow && k.Window.Kind == 2 && k.Window.Serial != q.Serial:
+	case ctrl.Flags&wqe.UMRCheckQPN == 0 || k.Window == nil || k.Window.Kind != 2:
+	case k.Free: // its QPN is that of nobody, from its allocation or from what has freed it
+		return "the window is not bound (CHECK_QPN)"
+	case k.Window.Serial != q.Serial:
 		return "the window belongs to another queue pair (CHECK_QPN)"
 	}
 	return ""

@@ -3,6 +3,7 @@
 package umr
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/nicless/nicless/engine/internal/object"
@@ -19,6 +20,7 @@ type Change struct {
 	Access uint32 // new rights: control.Access*
 	Base   uint64 // address of the first byte, as work requests give it
 	Size   uint64
+	Note   string // words for the client about a change that is made all the same; "": none
 
 	// These fields are for windows.
 	QPN     uint32       // number of the queue pair to which the window is bound
@@ -111,12 +113,18 @@ func (c *Change) planWindow(d *object.Device, q *object.QP, list []byte) (why st
 	case windowWrites && parent.Access&control.AccessLocalWrite == 0:
 		return "it would allow writing to memory that its owner may not write"
 	}
-	if !parent.Holds(entry.Addr, c.Size) {
-		return "its range is outside the memory of the list entry"
+	// As on mlx5, a range that is not in the memory is no fault of the UMR: its use is refused.
+	addr := entry.Addr
+	if !parent.Holds(addr, c.Size) {
+		c.Note = fmt.Sprintf("%d bytes at %#x are not all in the memory, %d bytes at %#x; access outside is refused",
+			c.Size, addr, parent.Size, parent.Base)
+		before, n := Within(addr, c.Size, parent.Base, parent.Size)
+		addr, c.Base, c.Size = addr+before, c.Base+before, n
 	}
-	s := parent.Stretch(entry.Addr, c.Size)
-	c.Parent, c.Mem, c.Process = parent, s.Mem, s.Process
-	c.From = parent.From + (entry.Addr - parent.Base)
+	c.Parent, c.Process, c.From = parent, parent.Process, parent.From+(addr-parent.Base)
+	if c.Size > 0 {
+		c.Mem = parent.Stretch(addr, c.Size).Mem
+	}
 	return ""
 }
 

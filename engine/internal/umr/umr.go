@@ -41,6 +41,22 @@ func Unchangeable(mask uint64) (what string) {
 	return fmt.Sprintf("bits %#x", mask)
 }
 
+// Within returns which of the n bytes at addr are among the size bytes at base: how many others are before
+// them, and how many they are. If there are none, both results are 0.
+func Within(addr, n, base, size uint64) (before, within uint64) {
+	if n == 0 || size == 0 {
+		return 0, 0
+	}
+	first, last := max(addr, base), min(base+size-1, addr+n-1)
+	if addr+n-1 < addr { // the bytes go around the address space
+		last = base + size - 1
+	}
+	if first > last {
+		return 0, 0
+	}
+	return first - addr, last - first + 1
+}
+
 // TooLong says that a key of size bytes is longer than the entries of its list, which have
 // overflow<<64 + total bytes. rdma-core before 61 adds up the entries of mlx5dv_wr_mr_list in an int, so that
 // a sum with bit 31 set becomes a number near 2^64.

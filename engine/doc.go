@@ -176,7 +176,7 @@
 //     checkDump, checkMMO (execution/local.go).
 //   - An atomic returns a wrong value: executeAtomic (execution/atomic.go), fastAtomic
 //     (execution/fastpath_atomic.go).
-//   - A window or a list cannot be bound: umrTarget (execution/umr.go), plan (execution/umr_plan.go). A peer
+//   - A window or a list cannot be bound: umrTarget (execution/umr.go), Plan (umr/plan.go). A peer
 //     cannot invalidate it: invalidate (execution/invalidate.go).
 //   - A shared receive queue loses entries, or its limit event does not come: Take, Return, ObserveLimit
 //     (object/srq.go), ReturnReceive (execution/job.go).

@@ -129,6 +129,9 @@ func mistakes() []mistake {
 		}, nil, cqe.RemoteAccess, 0, true},
 		{"READ without remote read", wqe.OpRDMARead, remote(rights(control.AccessLocalWrite | control.AccessRemoteWrite)), nil, cqe.RemoteAccess, 0, true},
 		{"WRITE_IMM to a bad key", wqe.OpRDMAWriteImm, remote(func(s *scene) wqe.Raddr { return wqe.Raddr{RKey: 3} }), receive(), cqe.RemoteAccess, cqe.LocalAccess, true},
+		{"WRITE_IMM of several packets to a bad key", wqe.OpRDMAWriteImm, func(s *scene) []any {
+			return []any{wqe.Raddr{RKey: 3}, s.p.h.key(8192, control.AccessRemoteRead).data(0, 8192)}
+		}, receive(), cqe.RemoteAccess, cqe.Flush, true},
 		// Requests that the responder does not allow, 0x12.
 		{"QP without remote write", wqe.OpRDMAWrite, good, deny(control.AccessRemoteWrite), cqe.RemoteInvalidRequest, 0, true},
 		{"QP without remote read", wqe.OpRDMARead, good, deny(control.AccessRemoteRead), cqe.RemoteInvalidRequest, 0, true},

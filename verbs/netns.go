@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // An address is an address of a network interface, as a GID: an IPv4 address is mapped to
@@ -32,7 +33,9 @@ type netns struct {
 	tree netnsTree
 	held int // number of processes and contexts that use the netns; guarded by networks.mu
 
-	look sync.Mutex // held from a look at the addresses until the table has them (watch_addresses.go)
+	// watch_addresses.go
+	look      sync.Mutex  // held from a look at the addresses until the table has them
+	lookWaits atomic.Bool // a look of lookAll waits for the lock
 
 	mu    sync.RWMutex
 	home  address // an address of the interface of slot 0; its gid is not used

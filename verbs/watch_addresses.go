@@ -24,7 +24,8 @@ import (
 
 // An addressWatch is the watch of the server's own namespace.
 type addressWatch struct {
-	cookie uint64 // of the namespace; 0: nothing is watched
+	cookie uint64         // of the namespace; 0: nothing is watched
+	looks  sync.WaitGroup // those of lookAll
 }
 
 // againAfter is how long the watch waits before it subscribes again when the kernel has ended a subscription,
@@ -33,7 +34,8 @@ type addressWatch struct {
 const againAfter = 100 * time.Millisecond
 
 // watchAddresses watches the addresses of the server's own namespace until the caller calls end, which waits
-// at most unixsock.Patience. Linux before 5.14, which does not identify namespaces by a cookie, has no watch.
+// at most twice unixsock.Patience. Linux before 5.14, which does not identify namespaces by a cookie, has no
+// watch.
 func (s *Server) watchAddresses(ctx context.Context) (end func()) {
 	cookie := ownNetns()
 	if cookie == 0 {
@@ -42,60 +44,72 @@ func (s *Server) watchAddresses(ctx context.Context) (end func()) {
 	s.watch.cookie = cookie
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
+	sub, err := subscribeAddresses() // before programs come
 	watching.Go(func() {
 		for ctx.Err() == nil {
-			if err := s.followAddresses(ctx); err != nil && ctx.Err() == nil {
+			if err == nil {
+				err = s.followAddresses(ctx, sub)
+			}
+			if err != nil && ctx.Err() == nil {
 				s.report(nic.UnknownUser, nil, slog.LevelWarn, "verbs changes of addresses missed", "error", err)
 			}
 			select {
 			case <-ctx.Done():
+				return
 			case <-time.After(againAfter):
 			}
+			sub, err = subscribeAddresses()
 		}
 	})
 	return func() {
 		stop()
-		s.left = !unixsock.WaitFor(&watching, unixsock.Patience) || s.left
+		for _, all := range []*sync.WaitGroup{&watching, &s.watch.looks} {
+			s.left = !unixsock.WaitFor(all, unixsock.Patience) || s.left
+		}
 	}
 }
 
-// followAddresses looks at the addresses, and again after each change, until ctx ends or the kernel ends the
-// subscription.
-func (s *Server) followAddresses(ctx context.Context) error {
-	updates := make(chan netlink.AddrUpdate, 64)
-	failed := make(chan error, 1)
-	done := make(chan struct{})
-	err := netlink.AddrSubscribeWithOptions(updates, done, netlink.AddrSubscribeOptions{
+// An addressSubscription is a subscription to the kernel's notifications. The kernel ends it if they are
+// read too slowly.
+type addressSubscription struct {
+	updates chan netlink.AddrUpdate // closed at the end
+	failed  chan error              // why it has ended
+	done    chan struct{}           // is closed to end it
+}
+
+func subscribeAddresses() (*addressSubscription, error) {
+	sub := &addressSubscription{make(chan netlink.AddrUpdate, 64), make(chan error, 1), make(chan struct{})}
+	return sub, netlink.AddrSubscribeWithOptions(sub.updates, sub.done, netlink.AddrSubscribeOptions{
 		ErrorCallback: func(err error) {
 			select {
-			case failed <- err:
+			case sub.failed <- err:
 			default:
 			}
 		},
 	})
-	if err != nil {
-		return err
-	}
+}
+
+// followAddresses looks at the addresses, and again after each change, until ctx ends or the kernel ends the
+// subscription.
+func (s *Server) followAddresses(ctx context.Context, sub *addressSubscription) error {
 	defer func() {
-		close(done)
-		for range updates { // until the subscription has ended: it waits while the channel is full
+		close(sub.done)
+		for range sub.updates { // until the subscription has ended: it waits while the channel is full
 		}
 	}()
 	for open := true; open; {
-		for len(updates) > 0 { // one look for all changes so far
-			<-updates
+		for len(sub.updates) > 0 { // one look for all changes so far
+			<-sub.updates
 		}
-		if err := s.lookAll(); err != nil {
-			s.report(nic.UnknownUser, nil, slog.LevelWarn, "verbs addresses not read", "error", err)
-		}
+		s.lookAll()
 		select {
 		case <-ctx.Done():
 			return nil
-		case _, open = <-updates:
+		case _, open = <-sub.updates:
 		}
 	}
 	select {
-	case err := <-failed:
+	case err := <-sub.failed:
 		return err
 	default:
 		return errors.New("the kernel has ended the subscription")
@@ -103,41 +117,45 @@ func (s *Server) followAddresses(ctx context.Context) error {
 }
 
 // lookAll looks at the addresses for all namespaces that are the server's own: one for each user who has
-// programs there.
-func (s *Server) lookAll() (all error) {
+// programs there. None waits for another, because a look waits for calls of the user's programs. Of each
+// namespace at most one look waits: it sees all that has changed until it begins.
+func (s *Server) lookAll() {
 	w := &s.networks
 	w.mu.Lock()
-	var own []*netns
+	defer w.mu.Unlock()
 	for _, n := range w.all {
-		if n.key.cookie == s.watch.cookie {
+		if n.key.cookie == s.watch.cookie && n.lookWaits.CompareAndSwap(false, true) {
 			w.hold(n) // so that its files stay meanwhile
-			own = append(own, n)
+			s.watch.looks.Go(func() {
+				defer s.leave(n)
+				if err := s.look(n, nil); err != nil {
+					s.report(nic.UnknownUser, nil, slog.LevelWarn, "verbs addresses not read", "error", err)
+				}
+			})
 		}
 	}
-	w.mu.Unlock()
-	for _, n := range own {
-		all = errors.Join(all, s.look(n))
-		s.leave(n)
-	}
-	return all
 }
 
-// look brings the tables of a namespace up to date, which is the server's own.
-func (s *Server) look(n *netns) error {
+// look brings the tables of a namespace up to date, which is the server's own. instead counts if the server
+// cannot find out the addresses; nil: there is none.
+func (s *Server) look(n *netns, instead []address) error {
 	n.look.Lock()
 	defer n.look.Unlock()
+	n.lookWaits.Store(false)
 	found, err := ownAddresses()
-	if err != nil {
+	if err != nil && instead == nil {
 		return err
+	}
+	if err != nil {
+		found = instead
 	}
 	return s.rescan(n, found)
 }
 
-// reported brings the tables of a namespace up to date, of which a program has sent the addresses. They
-// count if the server cannot look itself.
+// reported brings the tables of a namespace up to date, of which a program has sent the addresses.
 func (s *Server) reported(n *netns, list []address) error {
-	if s.watch.cookie != 0 && n.key.cookie == s.watch.cookie && s.look(n) == nil {
-		return nil
+	if s.watch.cookie != 0 && n.key.cookie == s.watch.cookie {
+		return s.look(n, list)
 	}
 	return s.rescan(n, list)
 }
@@ -156,10 +174,19 @@ func ownNetns() uint64 {
 	return cookie
 }
 
+// mostDumps is how often the server asks for the addresses while they change.
+const mostDumps = 8
+
 // ownAddresses returns the addresses of this process's network namespace, at most maxAddresses, in the order
 // in which a program sends them: the kernel's.
 func ownAddresses() (found []address, err error) {
-	list, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	var list []netlink.Addr
+	for range mostDumps { // a list is interrupted if links or addresses change meanwhile
+		list, err = netlink.AddrList(nil, netlink.FAMILY_ALL)
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,31 +5,41 @@ package verbs
 import (
 	"net"
 	"net/netip"
+	"reflect"
 	"testing"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
 
 // The server finds the addresses that a program would send: those of the interfaces, with their prefixes.
 func TestOwnAddresses(t *testing.T) {
-	found, err := ownAddresses()
-	require.NoError(t, err)
-	want := make(map[string]bool)
+	await.Until(t, "both have the same", func() bool { // unless addresses change meanwhile
+		found, err := ownAddresses()
+		require.NoError(t, err)
+		got := make(map[string]bool)
+		for _, a := range found {
+			got[a.ifname+" "+netip.PrefixFrom(a.ip(), int(a.prefix)).String()] = true
+		}
+		return reflect.DeepEqual(got, ofInterfaces(t))
+	})
+	require.NotZero(t, ownNetns())
+}
+
+// ofInterfaces returns the addresses of the interfaces with their prefixes, as Go's library finds them.
+func ofInterfaces(t *testing.T) map[string]bool {
+	t.Helper()
+	all := make(map[string]bool)
 	interfaces, err := net.Interfaces()
 	require.NoError(t, err)
 	for _, i := range interfaces {
 		list, err := i.Addrs()
 		require.NoError(t, err)
 		for _, a := range list {
-			want[i.Name+" "+a.String()] = true
+			all[i.Name+" "+a.String()] = true
 		}
 	}
-	got := make(map[string]bool)
-	for _, a := range found {
-		got[a.ifname+" "+netip.PrefixFrom(a.ip(), int(a.prefix)).String()] = true
-	}
-	require.Equal(t, want, got)
-	require.NotZero(t, ownNetns())
+	return all
 }
 
 // In the server's own namespace a list that a program sends does not replace the addresses that the server
@@ -44,5 +54,6 @@ func TestListsOfTheOwnNamespace(t *testing.T) {
 		require.NoError(t, s.reported(n, []address{claimed}))
 		require.Equal(t, is, n.deviceOf(s.devices, claimed.gid) != nil)
 	}
-	require.NoError(t, s.lookAll())
+	s.lookAll()
+	s.watch.looks.Wait()
 }

@@ -13,7 +13,7 @@ const (
 	EventQPFatal        EventKind = 0x05 // the ring of a QP cannot be read; the QP is in ERR
 	EventInvalidRequest EventKind = 0x10 // a peer's request is not allowed; the QP is in ERR
 	EventAccessError    EventKind = 0x11 // a peer named memory that it may not access; the QP is in ERR
-	EventSRQError       EventKind = 0x12 // the ring of an SRQ cannot be read; nobody takes receives from it
+	EventSRQError       EventKind = 0x12 // the ring of an SRQ cannot be read; its QPs are in ERR
 	EventLastWQE        EventKind = 0x13 // a QP in ERR takes no more receives from its SRQ
 	EventSRQLimit       EventKind = 0x14 // an SRQ has fewer entries than its limit, which is off now
 	EventExplanation    EventKind = 0x100

@@ -65,7 +65,7 @@ func (sh *responder) badRemote(q *object.QP, j *object.Job, need uint32) object.
 	if q != nil {
 		sh.Explain(q, why.Code, "%v: %s", r.Op, why)
 	}
-	if j.Recv && p.Transport != control.QPTypeDCT && !sh.Trial {
+	if j.Recv && r.Length <= traffic.MTU(p) && p.Transport != control.QPTypeDCT && !sh.Trial {
 		return sh.endImmediate(j)
 	}
 	return sh.RefuseRequest(p, control.EventAccessError, object.AnswerRemoteAccess)
@@ -73,6 +73,7 @@ func (sh *responder) badRemote(q *object.QP, j *object.Job, need uint32) object.
 
 // endImmediate refuses a WRITE with immediate whose remote key gives no access. The receive, in which the
 // immediate would have been reported, completes with an error of its own: the verbs have it for this case.
+// A message of several packets is refused with the first, which takes no receive.
 func (sh *responder) endImmediate(j *object.Job) object.Answer {
 	a := j.Peer.Nak(object.AnswerRemoteAccess)
 	if a == object.AnswerDrop || sh.Links.Doubted(j.Peer) {

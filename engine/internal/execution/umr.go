@@ -44,8 +44,9 @@ func (sh *requester) checkUMR(q *object.QP, j *object.Job) object.Verdict {
 	if why := c.Plan(sh.Device, q, k, ctrl, ctx, list); why != "" {
 		return sh.badBind(q, j, why)
 	}
-	if c.Note != "" {
-		sh.Explain(q, codes.Bind, "UMR of key %#08x: %s", c.Key, c.Note)
+	if b, m := c.Beyond, c.Parent; b.N > 0 {
+		sh.Explain(q, codes.Bind, "UMR of key %#08x: %d bytes at %#x are not all in the memory, %d bytes at %#x; access outside is refused",
+			c.Key, b.N, b.Addr, m.Size, m.Base)
 	}
 	sh.apply(k, &c)
 	sh.Sched.Effort += UMRCost + len(c.List)*object.PieceCost

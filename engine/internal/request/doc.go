@@ -62,6 +62,7 @@
 //   - board.go: passes announcements between clients, server and links; who may read them: object/board
 //   - audience.go: for which users a client announces
 //   - port.go: adds ports, router and path; finds no path itself
+//   - faults_ring.go: which queue pairs go to error when a rule makes a ring unreadable
 //   - faults_port.go: which rules of faults act on which ports, and when; whether their owner may set them
 //   - outage.go: takes a port that clients see down and up, or changes its GID: which connections are cut
 package request

@@ -164,7 +164,7 @@ func cut(keys map[uint32]*object.Mkey, d nic.ListKey) nic.ListKey {
 	return d
 }
 
-// fillList fills a free list key with entries, as a UMR does (planList in execution/umr_plan.go). Without
+// fillList fills a free list key with entries, as a UMR does (planList in umr/plan.go). Without
 // entries it does nothing.
 func fillList(k *object.Mkey, keys map[uint32]*object.Mkey, d nic.ListKey) error {
 	if len(d.Entries) == 0 {

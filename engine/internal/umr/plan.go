@@ -3,7 +3,6 @@
 package umr
 
 import (
-	"fmt"
 	"math/bits"
 
 	"github.com/nicless/nicless/engine/internal/object"
@@ -20,7 +19,6 @@ type Change struct {
 	Access uint32 // new rights: control.Access*
 	Base   uint64 // address of the first byte, as work requests give it
 	Size   uint64
-	Note   string // words for the client about a change that is made all the same; "": none
 
 	// These fields are for windows.
 	QPN     uint32       // number of the queue pair to which the window is bound
@@ -29,12 +27,16 @@ type Change struct {
 	Mem     []byte       // the window's bytes in the device's mapping; nil if they are not mapped
 	Process *process.Process
 	From    uint64 // address of the window's first byte in the client
+	Beyond  Range  // the range that was asked for, if some of it is not in the memory
 
 	// These fields are for lists, and mean what they mean in Mkey. The caller gives List
 	// room without entries, so that nothing is allocated.
 	List             []object.Run
 	PerRound, Rounds uint64
 }
+
+// A Range is N bytes at Addr; N is 0 if there is none.
+type Range struct{ Addr, N uint64 }
 
 // Plan changes c, which has the present values of the key k, as a UMR requests that the queue pair q of the
 // device d executes. ctrl, ctx and list are the UMR: its control segment, its context, and the bytes of the
@@ -116,8 +118,7 @@ func (c *Change) planWindow(d *object.Device, q *object.QP, list []byte) (why st
 	// As on mlx5, a range that is not in the memory is no fault of the UMR: its use is refused.
 	addr := entry.Addr
 	if !parent.Holds(addr, c.Size) {
-		c.Note = fmt.Sprintf("%d bytes at %#x are not all in the memory, %d bytes at %#x; access outside is refused",
-			c.Size, addr, parent.Size, parent.Base)
+		c.Beyond = Range{addr, c.Size}
 		before, n := Within(addr, c.Size, parent.Base, parent.Size)
 		addr, c.Base, c.Size = addr+before, c.Base+before, n
 	}

@@ -85,8 +85,8 @@ func TestPortCounts(t *testing.T) {
 					n := traffic.Sum(&h.c.Traffic)
 					sum.Add(&n)
 				}
-				require.Equal(t, sum, nic.Of(s.d).PortCounts(0))
-				require.Empty(t, nonzero(nic.Of(s.d).PortCounts(1)))
+				require.Equal(t, sum, nic.Of(s.d).PortCounts()[0])
+				require.Empty(t, nonzero(nic.Of(s.d).PortCounts()[1]))
 			})
 		}
 	}
@@ -97,12 +97,12 @@ func TestPortCountsStay(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 16))
 	s.settle()
-	before := nic.Of(s.d).PortCounts(0)
+	before := nic.Of(s.d).PortCounts()[0]
 	require.EqualValues(t, 1, before[nic.GotWrites])
 	require.NoError(t, s.p.h.c.Close())
 	require.NoError(t, s.q.h.c.Close())
 	s.settle()
-	after := nic.Of(s.d).PortCounts(0)
+	after := nic.Of(s.d).PortCounts()[0]
 	require.Equal(t, before[:nic.OutOfBuffer], after[:nic.OutOfBuffer])
 }
 
@@ -168,7 +168,7 @@ func TestPortCountsBesideTraffic(t *testing.T) {
 	for range readers {
 		all.Go(func() {
 			for last := uint64(0); ; {
-				n := nic.Of(r.d).PortCounts(0)[nic.GotWrites]
+				n := nic.Of(r.d).PortCounts()[0][nic.GotWrites]
 				if n < last || n > writes {
 					t.Errorf("%d WRITEs after %d", n, last)
 					return
@@ -188,7 +188,7 @@ func TestPortCountsBesideTraffic(t *testing.T) {
 	}
 	close(ended)
 	all.Wait()
-	n := nic.Of(r.d).PortCounts(0)
+	n := nic.Of(r.d).PortCounts()[0]
 	require.EqualValues(t, writes, n[nic.GotWrites])
 	require.EqualValues(t, writes, n[nic.SentPackets])
 	require.EqualValues(t, 8*writes, n[nic.SentBytes])

@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
@@ -119,6 +120,28 @@ func TestMulticastWithFaults(t *testing.T) {
 	ends[0].post(ctrl(wqe.OpSend), toGroup(groupA, 0), src.data(0, 10))
 	r.settle()
 	require.Equal(t, uint32(50), ends[1].rcq.one().ByteLen)
+}
+
+// A datagram to a group counts as received by the members that have taken it, and as sent once.
+func TestMulticastIsCounted(t *testing.T) {
+	r := newRig(t, Config{})
+	sender, _ := r.listener(0)
+	takes, _ := r.listener(1)
+	short, _ := r.listener(0)
+	short.recv(short.h.full(64, 1).data(0, 50)) // too short, which is found before any byte moves
+	unready, _ := r.listener(0)
+	for _, p := range []*end{takes, short, unready} {
+		require.NoError(t, p.h.c.Join(p.num, gid(groupA), nic.ReceivesOwn))
+	}
+	sender.post(ctrl(wqe.OpSend), toGroup(groupA, 0), sender.h.full(100, 1).data(0, 100))
+	r.settle()
+	sender.good()
+	require.Equal(t, counted{nic.SentPackets: 1, nic.SentBytes: 100, nic.SentMulticast: 1}, countedBy(sender.h))
+	require.Equal(t, counted{nic.GotPackets: 1, nic.GotBytes: 100, nic.GotMulticast: 1}, countedBy(takes.h))
+	for _, p := range []*end{short, unready} {
+		n := traffic.Sum(&p.h.c.Traffic)
+		require.Zero(t, n[nic.GotPackets]+n[nic.GotBytes]+n[nic.GotMulticast])
+	}
 }
 
 // Queue pairs of several shards are in a group.

@@ -16,7 +16,7 @@ import (
 
 // The counters of a port, in the kernel's two directories: ports/1/counters (pma_attrs_ext in the kernel's
 // core/sysfs.c) and ports/1/hw_counters (hw/mlx5/counters.c). The engine counts for each client, and adds the
-// clients up when the server asks. It is asked at most once in lifespan for each device.
+// clients up when the server asks. It is asked at most once in lifespan for all devices together.
 
 // A counter is a file of a port, and its value.
 type counter struct {
@@ -30,22 +30,23 @@ const lifespan = 10 * time.Millisecond
 // lifespanName is the file beside the hw_counters with the lifespan in milliseconds.
 const lifespanName = "lifespan"
 
-// A trafficCache has the counts of a device's port as the engine has said last.
+// A trafficCache has the counts of all ports as the engine has said last. There is one for all devices,
+// because each question holds up the engine for a walk over all clients.
 type trafficCache struct {
-	mu    sync.Mutex
-	when  time.Time
-	value nic.PortCounts
+	mu     sync.Mutex
+	when   time.Time
+	values []nic.PortCounts // by port
 }
 
 // traffic returns the counts of a device's port. It is safe for concurrent use.
 func (s *Server) traffic(d *device) nic.PortCounts {
-	c := &d.traffic
+	c := &s.counted
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := time.Now(); c.when.IsZero() || now.Sub(c.when) >= lifespan {
-		c.value, c.when = s.engine.PortCounts(uint8(d.index)), now
+		c.values, c.when = s.engine.PortCounts(), now
 	}
-	return c.value
+	return c.values[d.index]
 }
 
 // wordSize is the unit of port_xmit_data and port_rcv_data, in bytes.

@@ -1,6 +1,9 @@
 package verbs
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -16,10 +19,12 @@ type asked struct {
 	times atomic.Int64
 }
 
-func (a *asked) PortCounts(n uint8) nic.PortCounts {
-	a.times.Add(1)
-	counts := a.Device.PortCounts(n)
-	counts[nic.GotWrites] = uint64(a.times.Load())
+func (a *asked) PortCounts() []nic.PortCounts {
+	times := uint64(a.times.Add(1))
+	counts := a.Device.PortCounts()
+	for n := range counts {
+		counts[n][nic.GotWrites] = times
+	}
 	return counts
 }
 
@@ -60,7 +65,7 @@ func TestCounterFiles(t *testing.T) {
 }
 
 // A program that reads counters a million times without a pause makes the engine count at most once in each
-// lifespan, and other programs are served.
+// lifespan for all devices together, and other programs are served.
 func TestMillionReadsOfCounters(t *testing.T) {
 	const reads = 1_000_000
 	s := newServing(t)
@@ -68,13 +73,17 @@ func TestMillionReadsOfCounters(t *testing.T) {
 	s.engine = e
 	greedy, other := s.rig(t), s.rig(t)
 	program, _ := other.open(0)
-	path := "/x/" + treeName + "/" + s.devices[0].ibDir() + "/ports/1/hw_counters/rx_write_requests"
-	request := append([]byte(path), 0)
+	var requests [][]byte // of all devices in turn
+	for _, d := range s.devices {
+		path := "/x/" + treeName + "/" + d.ibDir() + "/ports/1/hw_counters/rx_write_requests"
+		requests = append(requests, append([]byte(path), 0))
+	}
+	require.Len(t, requests, 2)
 	done := make(chan error, 1)
 	begin := clock.Now()
 	go func() {
-		for range reads {
-			if _, _, err := greedy.p.counter(wireHeader{}, request, nil); err != nil {
+		for i := range reads {
+			if _, _, err := greedy.p.counter(wireHeader{}, requests[i%len(requests)], nil); err != nil {
 				done <- err
 				return
 			}
@@ -95,4 +104,46 @@ func TestMillionReadsOfCounters(t *testing.T) {
 	most := int64(clock.Duration(clock.Now()-begin)/lifespan) + 1
 	require.LessOrEqual(t, e.times.Load(), most)
 	require.NotZero(t, served)
+}
+
+// Trees of namespaces are made while the files of counters are renewed. Their files have the texts that the
+// server takes note of, and those of counters are no links.
+func TestCounterFilesBesideNewTrees(t *testing.T) {
+	s := newServing(t)
+	s.engine = &asked{Device: s.engine} // each renewal has other texts
+	dir := t.TempDir()
+	require.NoError(t, s.writeTrees(dir))
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			default:
+			}
+			if err := s.renewTree(s.nowhere); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	port := s.devices[0].ibDir() + "/ports/1/"
+	for i := range 4 {
+		n := newNetns(netnsKey{cookie: uint64(i + 1)})
+		require.NoError(t, s.rescan(n, nil), fmt.Sprint(i))
+		root := filepath.Join(dir, n.tree.name, treeName)
+		for path, text := range n.tree.files {
+			have, err := os.ReadFile(filepath.Join(root, path))
+			require.NoError(t, err)
+			require.Equal(t, text+"\n", string(have), path)
+		}
+		for path, links := range map[string]bool{"state": true, "counters/port_xmit_data": false} {
+			var st unix.Stat_t
+			require.NoError(t, unix.Stat(filepath.Join(root, port+path), &st))
+			require.Equal(t, links, st.Nlink > 1, path)
+		}
+	}
+	close(stop)
+	require.NoError(t, <-ended)
 }

@@ -21,8 +21,7 @@ type device struct {
 	local [gidSize]byte // link-local GID of the device, at first; see linkLocal
 	made  [gidSize]byte // GID of the device in a namespace without an address of global scope, at first
 
-	counts  [len(kindNames)]atomic.Uint32 // objects that were made so far, by kind; contexts are kindNone
-	traffic trafficCache                  // what its clients have sent and received
+	counts [len(kindNames)]atomic.Uint32 // objects that were made so far, by kind; contexts are kindNone
 
 	port func() nic.PortState // state of the device's port; nil: as at first
 }

@@ -69,6 +69,7 @@ type Server struct {
 	subscriptions subscriptions
 	domains       sharedDomains
 	netlink       netlinks
+	counted       trafficCache // what the clients of all ports have sent and received
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx      // contexts, by the inode of their socket

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 
 // Trees of files. The tree DIR/sys is for programs that have sent no addresses. Every network
 // namespace has a tree of its own, DIR/net/NAME/sys, because the GIDs in it are those of the
-// namespace. Only files that differ are written; the others are links to those of DIR/sys.
+// namespace. Only files that differ and those of counters are written; the others are links to DIR/sys.
 //
 // libibverbs recognises a device by its name and the time of its directory, so every file
 // and directory of every tree has the same time.
@@ -174,9 +175,10 @@ func (s *Server) portStates() (all []nic.PortState) {
 }
 
 // change writes the files in the directory `name` that differ from what is there, and removes
-// those that are no more. from is nil if the tree is new; then its links are made too.
+// those that are no more. from is nil if the tree is new; then its links are made too. The caller holds the
+// lock of the tree, unless nothing else knows the tree yet.
 func (s *Server) change(name string, from, to map[string]string) error {
-	root, base := filepath.Join(s.dir, name, treeName), filepath.Join(s.dir, treeName)
+	root := filepath.Join(s.dir, name, treeName)
 	var errs []error
 	for path, text := range to {
 		if was, ok := from[path]; ok && was == text {
@@ -184,12 +186,11 @@ func (s *Server) change(name string, from, to map[string]string) error {
 		}
 		at := filepath.Join(root, path)
 		err := os.MkdirAll(filepath.Dir(at), 0o755)
-		original, ok := s.nowhere.tree.files[path]
-		switch {
-		case err != nil:
-		case ok && original == text && name != "" && from == nil:
-			err = os.Link(filepath.Join(base, path), at)
-		default:
+		linked := false
+		if err == nil && name != "" && from == nil {
+			linked, err = s.link(path, text, at)
+		}
+		if err == nil && !linked {
 			err = s.write(at, text)
 		}
 		errs = append(errs, err)
@@ -207,6 +208,22 @@ func (s *Server) change(name string, from, to map[string]string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// link makes a file of a new tree a link to that of DIR/sys, if it has the same text there. It holds the lock
+// of DIR/sys meanwhile, so the file has this text; the caller does not hold it. Files of counters are never
+// linked: those of DIR/sys are renewed while somebody looks.
+func (s *Server) link(path, text, at string) (linked bool, err error) {
+	if strings.Contains(path, countersIn) {
+		return false, nil
+	}
+	t := &s.nowhere.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if original, ok := t.files[path]; !ok || original != text {
+		return false, nil
+	}
+	return true, os.Link(filepath.Join(s.dir, treeName, path), at)
 }
 
 // writeLinks makes the symbolic links of a tree, which are the same in all namespaces.

@@ -137,9 +137,10 @@ type Device interface {
 	// PortState returns the state of a port of the device. n is less than MaxPorts.
 	PortState(n uint8) PortState
 
-	// PortCounts returns what the clients of a port have sent and received since the device began, those
-	// that are gone too. It waits for the end of the device's step. n is less than MaxPorts.
-	PortCounts(n uint8) PortCounts
+	// PortCounts returns what the clients of each port have sent and received since the device began, those
+	// that are gone too: MaxPorts elements, by port. It waits for the end of the device's step, and holds up
+	// the device while it goes over all clients once.
+	PortCounts() []PortCounts
 
 	// Announced returns what clients of this device announce, sorted by client.
 	Announced() []board.Entry

@@ -75,18 +75,21 @@ type Faults struct {
 	Down  downs          // how many outages they have made of each port
 }
 
-// PortCounts returns what the clients of a port have sent and received, those that are gone too.
-func (r *Runner) PortCounts(n uint8) nic.PortCounts {
-	var sum nic.Tally
+// PortCounts returns what the clients of each port have sent and received, those that are gone too. No shard
+// works meanwhile, so one walk serves all ports.
+func (r *Runner) PortCounts() []nic.PortCounts {
+	var sums [nic.MaxPorts]nic.Tally
 	r.Do(func() {
-		sum = r.PastTraffic[n]
+		sums = r.PastTraffic
 		for _, sh := range r.Shards {
 			for c := range sh.Clients {
-				if c.Hosted.Port == n {
-					sum.Add(&c.Traffic)
-				}
+				sums[c.Hosted.Port].Add(&c.Traffic)
 			}
 		}
 	})
-	return traffic.Sum(&sum)
+	counts := make([]nic.PortCounts, len(sums))
+	for n := range sums {
+		counts[n] = traffic.Sum(&sums[n])
+	}
+	return counts
 }

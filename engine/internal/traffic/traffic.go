@@ -71,6 +71,8 @@ func segments(n, mtu uint64) uint64 { return max((n+mtu-1)/mtu, 1) }
 func Message(q *object.QP, j *object.Job) {
 	n, op := j.Request.Length, j.Head.Opcode()
 	switch {
+	case j.Cast != 0 && j.Lost:
+		// This member misses it.
 	case j.Cast != 0:
 		to := &j.Peer.Client.Traffic.N
 		to.Got(int(n))

@@ -15,17 +15,21 @@ import (
 // are heard. They are no more than ports of a fabric: they can ask for counters, ping, and answer what was
 // asked of them. Each engine has its own switch, so datagrams of the subnet and of SA do not leave it.
 
-// farPerSecond is how many datagrams of one other engine are looked at in a second, or of all strangers
-// together; allPerSecond is how many of all. ibping -f in a pool sends up to 60,000 (17 us for each). Each
-// takes 3 us under the lock that programs with an open umad need, too, so these have half of the time.
+// Datagrams of other engines that are looked at in a second. Each takes 3 us under the lock that programs
+// with an open umad need, too.
 const (
-	farPerSecond = 100000
-	allPerSecond = 150000
+	farPerSecond  = 100000 // of one engine: ibping -f in a pool sends up to 60,000, one in 17 us
+	allPerSecond  = 150000 // of all: half of the time is left for the programs
+	ownPerSecond  = 100    // of one engine in any case, whatever others send: diagnostics send some
+	lostPerSecond = 1000   // of all strangers together: those of a port that has just come or gone
 )
 
 // subnetShare is the part of the time that may be spent on finding out the subnet for datagrams of others:
 // one in so many. With 4000 ports of others that takes milliseconds.
 const subnetShare = 20
+
+// longestSubnet is for how long a subnet counts at most, however long the thread had no core meanwhile.
+const longestSubnet = 200 * time.Millisecond
 
 // farMADs count the datagrams of other engines. Server.mads.mu guards all but psn and unsent.
 type farMADs struct {
@@ -104,7 +108,7 @@ func (s *Server) farSubnet(now time.Time) *subnet {
 	f := &s.mads.far
 	if f.net == nil || now.After(f.fresh) {
 		f.net = s.subnet()
-		f.fresh = now.Add(subnetShare * time.Since(now))
+		f.fresh = now.Add(min(subnetShare*time.Since(now), longestSubnet))
 	}
 	return f.net
 }
@@ -115,7 +119,13 @@ func (f *farMADs) spend(engine uint64, now time.Time) bool {
 		f.began, f.spent, f.all = now, make(map[uint64]int), 0
 	}
 	f.spent[engine]++
-	if f.spent[engine] > farPerSecond || f.all >= allPerSecond {
+	n := f.spent[engine]
+	switch {
+	case engine == 0:
+		return n <= lostPerSecond
+	case n <= ownPerSecond:
+		return true
+	case n > farPerSecond || f.all >= allPerSecond:
 		return false
 	}
 	f.all++
@@ -158,7 +168,7 @@ func (s *Server) farNotes() (notes []string) {
 	}{
 		{f.strangers, "from or to a port that is not in the subnet, or is down"},
 		{f.malformed, "of another version, or of a class that does not travel between engines"},
-		{f.overBudget, fmt.Sprintf("because their engine has sent more than %d in a second, or all together more than %d", farPerSecond, allPerSecond)},
+		{f.overBudget, fmt.Sprintf("because their engine has sent more than %d in a second, all together more than %d, or strangers more than %d", farPerSecond, allPerSecond, lostPerSecond)},
 		{f.unasked, "that answer what nobody has asked"},
 		{f.unread, "because the program that they are for does not read"},
 		{f.unsent.Load(), "to other engines, because the link had no room or was down"},

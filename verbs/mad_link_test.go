@@ -141,9 +141,11 @@ func TestStatedPorts(t *testing.T) {
 	lid := chooseLIDs(s.engine.GUID(), 1, []uint16{own.lid, own.lid + 1})
 	stolen := port(lid+9, 9)
 	stolen.GID = own.local
-	net.addFar([]LinkedPort{port(own.lid, 1), stolen, port(0, 2), port(subnetManagerLID, 3), port(multicastLID, 4), port(lid, 5), port(lid, 6), port(lid+1, 5), port(lid+2, 7), port(lid+2, 7)})
+	clone := port(own.lid, 0)
+	clone.GID = own.local
+	net.addFar([]LinkedPort{port(own.lid, 1), stolen, clone, port(0, 2), port(subnetManagerLID, 3), port(multicastLID, 4), port(lid, 5), port(lid, 6), port(lid+1, 5), port(lid+2, 7), port(lid+2, 7)})
 	require.Len(t, net.ports, 4)
-	require.Equal(t, 4, net.left, "the two that have an own LID or GID, and the second of each pair")
+	require.Equal(t, 5, net.left, "the three that have an own LID or GID, and the second of each pair")
 	for i, want := range []uint16{lid, lid + 2} {
 		require.Equal(t, want, net.ports[2+i].lid())
 		require.False(t, net.ports[2+i].up())
@@ -271,8 +273,8 @@ func TestMADsLostOnLink(t *testing.T) {
 	})
 }
 
-// Datagrams of strangers are bounded as those of an engine, and those of all together, too. Others are looked
-// at in the next second.
+// Datagrams of strangers, of an engine and of all engines are bounded, and each engine has some of its own,
+// whatever others have sent. In the next second all can send again.
 func TestBudgetsOfMADs(t *testing.T) {
 	now := time.Now()
 	var f farMADs
@@ -282,9 +284,10 @@ func TestBudgetsOfMADs(t *testing.T) {
 		}
 		return n
 	}
-	require.Equal(t, farPerSecond, taken(0))
-	require.Equal(t, allPerSecond-farPerSecond, taken(1))
-	require.Zero(t, taken(2))
+	require.Equal(t, lostPerSecond, taken(0))
+	require.Equal(t, farPerSecond, taken(1))
+	require.Equal(t, allPerSecond-farPerSecond+2*ownPerSecond, taken(2))
+	require.Equal(t, ownPerSecond, taken(3))
 	now = now.Add(time.Second)
 	require.Equal(t, farPerSecond, taken(2))
 }

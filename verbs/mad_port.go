@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -23,15 +24,19 @@ type subnetPort struct {
 // already, or whose LID no port can have, is left out: nothing leads there.
 func (n *subnet) addFar(list []LinkedPort) {
 	lids, gids := make(map[uint16][gidSize]byte), make(map[[gidSize]byte]bool)
+	own := len(n.ports)
 	for i := range n.ports {
 		p := &n.ports[i]
 		lids[p.lid()], gids[p.gid()] = p.gid(), true
+	}
+	isOwn := func(far LinkedPort) bool {
+		return slices.ContainsFunc(n.ports[:own], func(p subnetPort) bool { return p.gid() == far.GID })
 	}
 	for _, far := range list {
 		first, taken := lids[far.LID]
 		switch {
 		case far.LID < firstLID || far.LID >= multicastLID:
-		case taken && first == far.GID: // several links lead there
+		case taken && first == far.GID && !isOwn(far): // several links lead there
 		case taken || gids[far.GID]:
 			n.left++
 		default:

@@ -162,6 +162,7 @@ func (s *Server) complete(o *outgoing) {
 	passes := own.up() && to.up()
 	switch {
 	case to != own && !passes:
+	case to.device == nil && !o.head.Travels():
 	case to.device == nil:
 		o.leave(own, to)
 	default:
@@ -207,7 +208,9 @@ func (s *Server) deliver(o *outgoing) {
 		return
 	}
 	if at.port != nil && at.port.device == nil && !subnet {
-		o.leave(net.portOf(o.f.device), at.port)
+		if o.head.Travels() {
+			o.leave(net.portOf(o.f.device), at.port)
+		}
 		return
 	}
 	answer := net.answer(o, at)

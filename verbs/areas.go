@@ -52,6 +52,9 @@ func (c *call) holdAreas(list ...area) (held []*extent, err error) {
 		switch {
 		case e != nil:
 			err = c.x.addUse(e, a.addr, a.n)
+			if err == nil {
+				c.x.keepRegion(e)
+			}
 		case c.p.memory.taken(lo, size) != nil:
 			e, err = c.holdParts(a)
 		default:

@@ -58,6 +58,7 @@ type uctx struct {
 	regions      map[*extent]*region
 	regionSerial uint64              // serial number of the next region
 	busy         []*extent           // their regions wait to be dropped; see dropBusy
+	rings        []*ringMemory       // memory that small rings share
 	channels     map[uint64]*channel // completion channels, by the cookie of the program's end
 	asyncs       []*async
 	numbers      map[uint64]eventSource // by kind and number (numberOf); without the objects in targets
@@ -201,6 +202,7 @@ func (x *uctx) end() {
 	x.unsubscribeAll()
 	_ = x.client.Close()
 	x.releasePaths()
+	x.dropRings()
 	for e, r := range x.regions {
 		for range r.users {
 			e.m.endHold(e)

@@ -91,6 +91,7 @@
 //   - odp.go: whether memory on demand may be advised or fetched; its capabilities
 //   - share.go: whether the engine gets the process to copy from; executes work already announced
 //   - mmap.go: which memory an mmap of a context gets; memory that is shared from the start
+//   - rings.go: memory for rings, which small ones share
 //
 // Events:
 //

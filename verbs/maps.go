@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/unixsock"
@@ -96,12 +97,54 @@ func hole(addr, n, at uint64) error {
 	return refuse(eFAULT, "%d bytes at %#x: nothing is mapped at %#x", n, addr, at)
 }
 
+// canSearch reports whether anyOf can be called: the kernel may be asked, and is Linux 6.11 or later.
+func (m *maps) canSearch() bool {
+	if m == nil {
+		return false
+	}
+	_, err := m.next(0)
+	return err == nil
+}
+
+// anyOf reports whether the process still maps some of the memory of an extent at the extent's addresses. If
+// the process is gone, it maps nothing. If the kernel cannot say, the answer is that it may.
+func (m *maps) anyOf(e *extent) bool {
+	for at := e.addr; at < e.addr+e.size; {
+		v, err := m.next(at)
+		switch {
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESRCH):
+			return false
+		case err != nil:
+			return true
+		case v.Start >= e.addr+e.size:
+			return false
+		case v.Inode == e.inode:
+			return true
+		}
+		at = v.End
+	}
+	return false
+}
+
+// next asks the kernel for the first mapping that ends behind an address.
+func (m *maps) next(addr uint64) (v procmem.VMA, err error) {
+	err = unixsock.Control(m.file, func(fd int) error {
+		v, err = procmem.NextVMA(uintptr(fd), addr)
+		return err
+	})
+	return v, err
+}
+
+// rooms has the room for names of calls of at.
+var rooms = sync.Pool{New: func() any { return new([unix.PathMax]byte) }}
+
 // at asks the kernel for the mapping at one address (PROCMAP_QUERY).
 func (m *maps) at(addr uint64) (v vma, err error) {
-	room := make([]byte, unix.PathMax)
+	room := rooms.Get().(*[unix.PathMax]byte)
+	defer rooms.Put(room)
 	var q procmem.VMA
 	if err := unixsock.Control(m.file, func(fd int) error {
-		q, err = procmem.QueryVMA(uintptr(fd), addr, room)
+		q, err = procmem.QueryVMA(uintptr(fd), addr, room[:])
 		return err
 	}); err != nil {
 		return v, err

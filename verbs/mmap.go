@@ -17,12 +17,10 @@ import (
 const (
 	mmapCommandShift = pageShift + 8
 	pageShift        = 12
+	commandBits      = 1<<64 - 1<<mmapCommandShift // bits of an offset that have the command
 
 	uarOffset = 16 << mmapCommandShift // offset of UAR page 0; greater than the offset of any command
 )
-
-// maxContiguous is the largest ring, in bytes.
-const maxContiguous = 1 << 30
 
 // mmap serves NV_MMAP: an mmap of a context.
 func (p *process) mmap(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
@@ -48,7 +46,7 @@ func (p *process) mmap(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File
 	case m.offset >= uarOffset:
 		file, at, err = x.mapUAR(p, m)
 	case command == abi.MLX5MmapGetContiguousPages:
-		file, err = p.mapContiguous(m)
+		file, at, err = p.mapRing(x, m)
 	case command == abi.MLX5MmapDeviceMem:
 		file, at, err = x.mapDM(p, m)
 	case command == abi.MLX5MmapClockInfo && m.length == pageSize:
@@ -72,24 +70,6 @@ func (p *process) mapped(h wireHeader, file *os.File, at mappedAnswer) (answer [
 		}
 	}
 	return at.append(appendAnswer(nil, h, 0, 0)), give, nil
-}
-
-// mapContiguous makes memory for a ring. libmlx5 maps the ring before it makes the queue.
-// The memory is freed with the last queue that uses it.
-func (p *process) mapContiguous(m mapRequest) (*os.File, error) {
-	if m.length > maxContiguous {
-		return nil, refuse(eNOMEM, "mmap: a ring of %d bytes; at most %d are possible", m.length, maxContiguous)
-	}
-	e, err := p.memory.make("ring", m.addr, m.length)
-	if err != nil {
-		return nil, err
-	}
-	e.waits = true
-	if err := p.memory.add(e); err != nil {
-		p.memory.discard(e)
-		return nil, err
-	}
-	return e.mem.File(), nil
 }
 
 // alloc serves NV_ALLOC: memory that is shared from the start (include/nicless/alloc.h).

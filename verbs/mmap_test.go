@@ -41,7 +41,7 @@ func TestMmap(t *testing.T) {
 	h, body, files := p.request(opMmap, p.ctx, u64s(0x1000, pageSize, uarOffset, 3))
 	require.Zero(t, h.error)
 	require.Empty(t, files, "all of them are mapped")
-	require.Equal(t, u64s(0, uarPages*pageSize), body)
+	require.Equal(t, u64s(0, uarPages*pageSize, 0, 0), body)
 
 	// A ring that is shared from the start is used without remapping, and freed with its queue.
 	at := p.at

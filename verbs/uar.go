@@ -205,7 +205,7 @@ func (x *uctx) mapUAR(p *process, m mapRequest) (file *os.File, at mappedAnswer,
 	case !b.mem.Sealed():
 		file = b.mem.File()
 	}
-	return file, mappedAnswer{uint64(i) * pageSize, uint64(b.mem.Size())}, nil
+	return file, mappedAnswer{offset: uint64(i) * pageSize, whole: uint64(b.mem.Size())}, nil
 }
 
 // unmapped says why a UAR page that was allocated has perhaps not been mapped.

@@ -15,19 +15,20 @@ import (
 const (
 	wireMagic   = 0x6272766e
 	wireMajor   = 2
-	wireMinor   = 0
+	wireMinor   = 1
 	maxDatagram = 128 << 10
 	maxFDs      = 8
 
-	headerSize = 24
-	ioctlSize  = 16
-	helloSize  = 32
-	outSize    = 16
-	needSize   = 32
-	resultSize = 16
-	mmapSize   = 32
-	mappedSize = 16
-	openSize   = 8
+	headerSize  = 24
+	ioctlSize   = 16
+	helloSize   = 32
+	outSize     = 16
+	needSize    = 32
+	resultSize  = 16
+	mmapSize    = 40
+	mmapSizeOld = 32 // without room
+	mappedSize  = 32
+	openSize    = 8
 
 	addressesSize = 16
 	addressSize   = 48
@@ -210,23 +211,29 @@ func (o *wireOut) append(dst []byte) []byte {
 type mapRequest struct {
 	addr, length, offset uint64
 	prot, flags          uint32
+	room                 uint64
 }
 
 func parseMap(b []byte) (m mapRequest, ok bool) {
-	if len(b) != mmapSize {
+	if len(b) != mmapSize && len(b) != mmapSizeOld {
 		return m, false
 	}
-	return mapRequest{le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint32(b[24:]),
-		le.Uint32(b[28:])}, true
+	m = mapRequest{addr: le.Uint64(b), length: le.Uint64(b[8:]), offset: le.Uint64(b[16:]),
+		prot: le.Uint32(b[24:]), flags: le.Uint32(b[28:])}
+	if len(b) == mmapSize {
+		m.room = le.Uint64(b[mmapSizeOld:])
+	}
+	return m, true
 }
 
 // A mappedAnswer is an nv_mapped.
 type mappedAnswer struct {
-	offset, whole uint64
+	offset, whole, given, alike uint64
 }
 
 func (m mappedAnswer) append(dst []byte) []byte {
-	return le.AppendUint64(le.AppendUint64(dst, m.offset), m.whole)
+	dst = le.AppendUint64(le.AppendUint64(dst, m.offset), m.whole)
+	return le.AppendUint64(le.AppendUint64(dst, m.given), m.alike)
 }
 
 // An ioctlHeader is the program's struct ib_uverbs_ioctl_hdr.

@@ -55,8 +55,9 @@ func TestWireIsTheHeader(t *testing.T) {
 		"sizeof(struct nv_result)": resultSize, "offsetof(struct nv_result, kind)": 2, "offsetof(struct nv_result, error)": 4,
 		"offsetof(struct nv_result, addr)": 8,
 		"sizeof(struct nv_mmap)":           mmapSize, "offsetof(struct nv_mmap, length)": 8, "offsetof(struct nv_mmap, offset)": 16,
-		"offsetof(struct nv_mmap, prot)": 24, "offsetof(struct nv_mmap, flags)": 28, "sizeof(struct nv_mapped)": mappedSize,
-		"offsetof(struct nv_mapped, whole)": 8, "NV_GONE": registersGone,
+		"offsetof(struct nv_mmap, prot)": 24, "offsetof(struct nv_mmap, flags)": 28, "offsetof(struct nv_mmap, room)": mmapSizeOld,
+		"sizeof(struct nv_mapped)": mappedSize, "offsetof(struct nv_mapped, whole)": 8,
+		"offsetof(struct nv_mapped, given)": 16, "offsetof(struct nv_mapped, alike)": 24, "NV_GONE": registersGone,
 	}
 	header, err := filepath.Abs("shim/wire.h")
 	require.NoError(t, err)

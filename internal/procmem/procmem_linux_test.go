@@ -91,4 +91,14 @@ func TestQueryVMA(t *testing.T) {
 	require.Equal(t, unix.ENAMETOOLONG, err)
 	_, err = QueryVMA(maps.Fd(), ^uint64(0), nil)
 	require.Equal(t, unix.ENOENT, err)
+
+	next, err := NextVMA(maps.Fd(), at+5)
+	require.NoError(t, err)
+	v.Name = nil
+	require.Equal(t, v, next)
+	next, err = NextVMA(maps.Fd(), 0)
+	require.NoError(t, err)
+	require.NotZero(t, next.Start, "nothing is mapped at address 0")
+	_, err = NextVMA(maps.Fd(), ^uint64(0))
+	require.Equal(t, unix.ENOENT, err)
 }

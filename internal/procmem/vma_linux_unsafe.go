@@ -44,12 +44,23 @@ type procmapQuery struct {
 // procmapQueryCall is _IOWR('f', 17, struct procmap_query).
 const procmapQueryCall = 3<<30 | unsafe.Sizeof(procmapQuery{})<<16 | 'f'<<8 | 17
 
+// coveringOrNext is PROCMAP_QUERY_COVERING_OR_NEXT_VMA.
+const coveringOrNext = 0x10
+
+// NextVMA returns the VMA that holds addr, or the first one above if there is none, without its name. maps
+// is the descriptor of an open /proc/PID/maps. The errors are ENOENT if nothing is mapped from addr on, and
+// ENOTTY from a kernel before 6.11.
+func NextVMA(maps uintptr, addr uint64) (VMA, error) { return query(maps, addr, coveringOrNext, nil) }
+
 // QueryVMA returns the VMA that holds addr. maps is the descriptor of an open /proc/PID/maps.
 // QueryVMA writes the VMA's name to buf. The errors are ENOENT if nothing is mapped at addr,
 // ENOTTY from a kernel before 6.11, and ENAMETOOLONG if the name is longer than buf.
-func QueryVMA(maps uintptr, addr uint64, buf []byte) (v VMA, err error) {
+func QueryVMA(maps uintptr, addr uint64, buf []byte) (VMA, error) { return query(maps, addr, 0, buf) }
+
+func query(maps uintptr, addr, flags uint64, buf []byte) (v VMA, err error) {
 	name := VecOf(buf)
-	q := procmapQuery{size: uint64(unsafe.Sizeof(procmapQuery{})), addr: addr, nameSize: uint32(name.Len)}
+	q := procmapQuery{size: uint64(unsafe.Sizeof(procmapQuery{})), flags: flags, addr: addr,
+		nameSize: uint32(name.Len)}
 	if name.Len > 0 {
 		q.nameAddr = name.Addr
 	}

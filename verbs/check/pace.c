@@ -5,7 +5,7 @@
  *   relay         microseconds for a word to go from one spinning process to another by way
  *                 of a third process that sleeps now and then; one result for each of several
  *                 lengths of that sleep
- *   socket        microseconds for a request and its answer over a socket
+ *   socket        microseconds for a request and its answer over a socket, and for a system call (getppid)
  *   control       microseconds for calls of libibverbs; needs a device
  *
  * Prints "name value" lines. A name that ends in -low is that of a low quantile. */
@@ -192,6 +192,12 @@ static void question(void) {
 	close(fds[0]);
 	waitpid(child, NULL, 0);
 	report("socket", v, N);
+	for (i = 0; i < N; i++) {
+		double from = now();
+		getppid();
+		v[i] = now() - from;
+	}
+	report("getppid", v, N);
 }
 
 #define TIME(name, n, call)          \
@@ -205,6 +211,34 @@ static void question(void) {
 		}                            \
 		report(name, v_, n);         \
 	} while (0)
+
+/* Memory that the program has used and not registered yet. */
+static void *fresh(size_t size) {
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	MUST(at != MAP_FAILED);
+	memset(at, 1, size);
+	return at;
+}
+
+/* Registers n pieces of memory for the first time. */
+static void register_fresh(struct ibv_pd *pd, const char *name, size_t size, int n) {
+	struct ibv_mr *mr[501];
+	double v[501], from;
+	int i;
+	MUST(n <= 501);
+	for (i = 0; i < n; i++) {
+		void *at = fresh(size);
+		from = now();
+		MUST((mr[i] = ibv_reg_mr(pd, at, size, IBV_ACCESS_LOCAL_WRITE)));
+		v[i] = now() - from;
+	}
+	report(name, v, (size_t)n);
+	for (i = 0; i < n; i++) {
+		void *at = mr[i]->addr;
+		DO(ibv_dereg_mr(mr[i]));
+		MUST(munmap(at, size) == 0);
+	}
+}
 
 static void control(void) {
 	enum { N = 501, SIZE = 1 << 20 };
@@ -225,6 +259,8 @@ static void control(void) {
 	TIME("dealloc_pd", N, DO(ibv_dealloc_pd(pds[i_])));
 	TIME("reg_mr_4KiB", N, MUST((mr[i_] = ibv_reg_mr(pd, at, 4096, IBV_ACCESS_LOCAL_WRITE))));
 	TIME("dereg_mr_4KiB", N, DO(ibv_dereg_mr(mr[i_])));
+	register_fresh(pd, "reg_mr_fresh_4KiB", 4096, N);
+	register_fresh(pd, "reg_mr_fresh_1GiB", (size_t)1 << 30, 3);
 	TIME("reg_mr_1MiB", N, MUST((mr[i_] = ibv_reg_mr(pd, at, SIZE, IBV_ACCESS_LOCAL_WRITE))));
 	TIME("dereg_mr_1MiB", N, DO(ibv_dereg_mr(mr[i_])));
 	TIME("query_qp", N, DO(ibv_query_qp(qp, &a, IBV_QP_STATE, &got)));

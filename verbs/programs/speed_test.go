@@ -62,7 +62,7 @@ func TestSpeed(t *testing.T) {
 				calls := paceOf(t, l.argv(pace, "control"))
 				for _, name := range sorted(calls) {
 					if low := calls[name+"-low"]; low > 0 {
-						t.Logf("%-16s median %7.2f us, low %7.2f us; a round trip over a socket: %.2f and %.2f us", name, calls[name], low, floor["socket"], floor["socket-low"])
+						t.Logf("%-17s median %9.2f us, low %9.2f us; a round trip over a socket: %.2f and %.2f us, getppid: %.2f us", name, calls[name], low, floor["socket"], floor["socket-low"], floor["getppid"])
 					}
 				}
 			}

@@ -158,6 +158,7 @@ static int hello(struct nv_process *p) {
 		nv_give_up(p);
 		return EPROTO;
 	}
+	p->minor = w->minor;
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,50 +28,87 @@ int nv_seal(int memory) {
 	return fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0 ? 0 : errno;
 }
 
+/* The addresses of a mapping. */
+struct range {
+	void *at;
+	size_t length; /* as the program has asked for */
+	size_t whole;  /* in whole pages, as a driver gets it */
+	size_t room;   /* that is reserved */
+	bool reserved; /* by this library, and not by the program */
+};
+
+static int reserve(const struct nv_process *p, struct range *r, bool rest, int prot, int flags) {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	int how = (flags & ~(MAP_TYPE | MAP_POPULATE | MAP_LOCKED)) | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	r->whole = (r->length + page - 1) & ~(page - 1);
+	if (r->whole < r->length || r->whole == 0)
+		return EINVAL;
+	r->room = rest ? nv_rest_room(p, r->at, r->whole, prot, flags) : r->whole;
+	r->reserved = !(flags & MAP_FIXED);
+	if (!r->reserved)
+		return 0;
+	r->at = nv_sys_mmap(r->at, r->room, PROT_NONE, how, -1, 0);
+	return r->at == MAP_FAILED ? errno : 0;
+}
+
+/* Maps the memory of the answer to a request, and returns in *end where the bytes end that are mapped. */
+static int map_memory(const struct nv_mapped *m, int fd, const struct range *r, int prot, int flags,
+                      size_t *end) {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	*end = r->room > r->whole && m->given ? m->given : r->whole;
+	if (*end < r->whole || *end > r->room || *end % page)
+		return EPROTO;
+	if (nv_sys_mmap(r->at, *end, prot, flags, fd, (off_t)m->offset) == MAP_FAILED)
+		return errno;
+	return nv_seal(fd);
+}
+
 int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context, void **at, size_t length,
            int prot, int flags, uint64_t offset) {
 	const struct nv_mapped *m = (const struct nv_mapped *)(p->in + sizeof(struct nv_header));
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (length + page - 1) & ~(page - 1);
-	bool reserved = !(flags & MAP_FIXED);
-	uint32_t asked = (uint32_t)flags;
+	struct range r = {*at, length, 0, 0, false};
 	struct nv_mmap *q;
-	int fd, error;
-	if (whole < length || whole == 0)
-		return EINVAL;
-	if (reserved) {
-		int how = (flags & ~(MAP_TYPE | MAP_POPULATE | MAP_LOCKED)) | MAP_PRIVATE | MAP_ANONYMOUS |
-			MAP_NORESERVE;
-		*at = nv_sys_mmap(*at, length, PROT_NONE, how, -1, 0);
-		if (*at == MAP_FAILED)
-			return errno;
-		flags = (flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED;
-	}
+	size_t end;
+	int fd, error = reserve(p, &r, op == NV_MMAP, prot, flags);
+	if (error)
+		return error;
 	nv_begin(p, op, context ? context->ino : 0);
-	q = nv_room(p, sizeof *q);
-	q->addr = (uint64_t)(uintptr_t)*at;
-	q->length = whole; /* in whole pages, as a driver gets it */
+	q = nv_room(p, p->minor > 0 ? sizeof *q : offsetof(struct nv_mmap, room));
+	q->addr = (uint64_t)(uintptr_t)r.at;
+	q->length = r.whole;
 	q->offset = offset;
 	q->prot = (uint32_t)prot;
-	q->flags = asked;
+	q->flags = (uint32_t)flags;
+	if (p->minor > 0)
+		q->room = r.room;
+	if (r.reserved)
+		flags = (flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED;
+	end = r.whole;
 	error = nv_ask(p);
 	if (error == 0) {
 		fd = nv_take_fd(p, 0);
 		nv_close_fds(p);
-		if (p->in_length < sizeof(struct nv_header) + sizeof *m)
+		if (p->in_length < sizeof(struct nv_header) + offsetof(struct nv_mapped, given) ||
+		    (p->minor > 0 && p->in_length < sizeof(struct nv_header) + sizeof *m))
 			error = EPROTO;
 		else if (m->whole)
-			error = context ? nv_map_registers(p, context, m, fd, *at, length, prot) : EPROTO;
+			error = context ? nv_map_registers(p, context, m, fd, r.at, length, prot) : EPROTO;
 		else if (fd < 0)
-			error = nv_map_copy(m->offset, *at, length, prot);
-		else if (nv_sys_mmap(*at, length, prot, flags, fd, (off_t)m->offset) == MAP_FAILED)
-			error = errno;
+			error = nv_map_copy(m->offset, r.at, length, prot);
 		else
-			error = nv_seal(fd);
+			error = map_memory(m, fd, &r, prot, flags, &end);
 		if (fd >= 0)
 			close(fd);
 	}
-	if (error && reserved)
-		munmap(*at, length);
+	if (error)
+		end = 0;
+	if (r.reserved && end < r.room)
+		munmap((char *)r.at + end, r.room - end);
+	*at = r.at;
+	if (error == 0 && end > r.whole) {
+		*at = (char *)r.at + (end - r.whole);
+		nv_rest_keep(p, context, offset, m->alike, (uint64_t)(uintptr_t)r.at, (uint64_t)(uintptr_t)*at);
+	}
 	return error;
 }
 
@@ -79,6 +117,7 @@ static bool map_device(void **result, void *at, size_t length, int prot, int fla
 	struct nv_context c;
 	struct nv_entry entry;
 	struct nv_process *p;
+	void *rest;
 	int error;
 	if (fd < 0 || (flags & MAP_ANONYMOUS) || !nv_dir() || !nv_context_of(fd, NULL, &c))
 		return false;
@@ -89,7 +128,10 @@ static bool map_device(void **result, void *at, size_t length, int prot, int fla
 	error = nv_adopt(p, fd, &c);
 	if (error == 0 && (!nv_connected(p) || c.generation != p->generation))
 		error = EIO;
-	if (error == 0)
+	rest = error ? NULL : nv_rest_take(p, &c.id, at, length, prot, flags, (uint64_t)offset);
+	if (rest)
+		at = rest;
+	else if (error == 0)
 		error = nv_map(p, NV_MMAP, &c.id, &at, length, prot, flags, (uint64_t)offset);
 	if (nv_leave(p, &entry, error) == 0)
 		*result = at;

@@ -26,6 +26,7 @@
  *   fork.c       children get copies of remapped pages
  *   advise.c     madvise and mremap of remapped pages
  *   mmap.c       mmap of a device
+ *   rings.c      memory that the server has given in advance
  *   alloc.c      memory that is shared from the start
  *   registers.c  UAR pages, which are mapped all at once
  *   clock.c      the device clock
@@ -95,12 +96,23 @@ struct nv_lent {
 
 enum { NV_MAX_LENT = 24 };
 
+/* The bytes from at to end that the server has given in advance for mappings of a context (rings.c). */
+struct nv_rest {
+	struct nv_identity context;
+	uint32_t generation; /* number of the connection */
+	uint64_t offset, alike;
+	uint64_t at, end; /* equal: nothing */
+};
+
+enum { NV_RESTS = 8 }; /* of more contexts than this in turns, each mapping needs a request */
+
 /* The state of this process. While all of it is 0, the process has done nothing yet. */
 struct nv_process {
 	pid_t pid;
 	pthread_mutex_t lock; /* guards all that follows */
 
 	uint32_t generation; /* number of the connection; 0: there is none */
+	uint16_t minor;      /* of the server's version */
 	/* A connection of this process has ended, and with it the contexts of that connection. */
 	bool lost;
 	int fd;
@@ -115,6 +127,8 @@ struct nv_process {
 	int last_fd;
 
 	struct nv_registers *registers; /* list of the UAR pages of each context */
+	struct nv_rest rests[NV_RESTS];
+	unsigned next_rest;
 	struct nv_pin *pins, *late;     /* what a GPU's driver has pinned, and what waits for it (gpu.c) */
 	uint64_t answers;               /* number of objects that this driver has made */
 	const uint64_t *guard;          /* NULL: not made yet */
@@ -409,6 +423,17 @@ int nv_seal(int memory);
  * under the lock. Returns 0 or an errno. */
 int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context, void **at, size_t length,
            int prot, int flags, uint64_t offset);
+
+/* rings.c: memory that the server has given in advance. Called under the lock. */
+
+/* Takes the bytes of a mapping; NULL: there are none. */
+void *nv_rest_take(struct nv_process *p, const struct nv_identity *context, const void *at, size_t length,
+                   int prot, int flags, uint64_t offset);
+/* How many bytes to reserve for a mapping of length bytes. */
+size_t nv_rest_room(const struct nv_process *p, const void *at, size_t length, int prot, int flags);
+/* Keeps the bytes from at to end, which are mapped. */
+void nv_rest_keep(struct nv_process *p, const struct nv_identity *context, uint64_t offset, uint64_t alike,
+                  uint64_t at, uint64_t end);
 
 /* registers.c: maps a UAR page of a context at `at`, as the answer m says. memory is the
  * descriptor that came with the answer, or -1. Called under the lock. Returns 0 or an errno. */

@@ -12,7 +12,7 @@
 
 #define NV_MAGIC 0x6272766eu /* "nvrb" in memory */
 #define NV_MAJOR 2
-#define NV_MINOR 0
+#define NV_MINOR 1
 #define NV_MAX_DATAGRAM (128 * 1024)
 #define NV_MAX_FDS 8
 
@@ -263,12 +263,21 @@ struct nv_mmap {
 	uint64_t offset;
 	uint32_t prot;
 	uint32_t flags;
+	/* Bytes that are reserved from addr on: more than length if the shim can keep the rest of the memory for
+	 * later requests. From minor version 1 on; servers of version 0 refuse it. */
+	uint64_t room;
 };
 
 struct nv_mapped {
 	uint64_t offset; /* offset of the mapped bytes in the memory of the answer. If whole is 0 and the answer
 	                  * brings no memory: the address of this process's mapping that the shim is to copy */
 	uint64_t whole;  /* for a UAR page, the bytes of all UAR pages; else 0 */
+	/* From minor version 1 on: the bytes that the shim is to map from addr on, at most room; 0: length. The
+	 * program gets `length` of them, at their end. The others are for later mappings of the same context
+	 * whose offsets have the same bits in `alike`, without a request. Each byte is used once, and before the
+	 * next request of this kind the shim unmaps the bytes that it has not used. */
+	uint64_t given;
+	uint64_t alike;
 };
 
 /* After the shim has mapped the memory of an answer, it seals the memory (F_SEAL_FUTURE_WRITE

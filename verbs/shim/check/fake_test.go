@@ -43,7 +43,8 @@ const (
 type fake struct {
 	dir      string
 	listener *net.UnixListener
-	major    uint16 // major version that it speaks
+	major    uint16 // version that it speaks
+	minor    uint16
 
 	mu       sync.Mutex
 	hellos   []hello
@@ -233,7 +234,7 @@ func (p *peer) answer(q *ask) *reply {
 			name = name[:len(name)-1]
 		}
 		p.hellos = append(p.hellos, hello{le.Uint32(q.body), le.Uint32(q.body[8:]), name, le.Uint64(q.body[16:]), le.Uint64(q.body[24:])})
-		return &reply{body: words(uint64(p.major), 1)[:12:12]}
+		return &reply{body: words(uint64(p.major)|uint64(p.minor)<<16, 1)[:12:12]}
 	case opOpen:
 		return p.open(q)
 	case opAdopt:
@@ -250,7 +251,7 @@ func (p *peer) answer(q *ask) *reply {
 	case opAlloc:
 		fd := memory(int64(le.Uint64(q.body[8:])))
 		p.memories[le.Uint64(q.body)] = fd
-		return &reply{body: words(0, 0), fds: []int{fd}, keep: true}
+		return &reply{body: words(0, 0, 0, 0), fds: []int{fd}, keep: true}
 	case opFree:
 		fd, ok := p.memories[le.Uint64(q.body)]
 		if !ok {
@@ -325,6 +326,9 @@ func (c *deviceContext) renew(base, size uint64) int {
 	return c.memory
 }
 
+// offsetBits are the bits of offsets that mappings in one memory have in common.
+const offsetBits = 1<<64 - 1<<20
+
 func (p *peer) mmap(q *ask) *reply {
 	c := p.contexts[q.context]
 	length, offset := le.Uint64(q.body[8:]), le.Uint64(q.body[16:])
@@ -334,15 +338,20 @@ func (p *peer) mmap(q *ask) *reply {
 	if offset >= registers {
 		const whole = 4 * 4096
 		if c.shared != nil {
-			return &reply{body: words(offset-registers, whole)}
+			return &reply{body: words(offset-registers, whole, 0, 0)}
 		}
 		fd := c.renew(0, whole)
 		c.shared, _ = unix.Mmap(fd, 0, whole, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-		return &reply{body: words(offset-registers, whole), fds: []int{fd}, keep: true}
+		return &reply{body: words(offset-registers, whole, 0, 0), fds: []int{fd}, keep: true}
 	}
-	fd := c.renew(4096, length)
-	_, _ = unix.Pwrite(fd, words(offset), 4096)
-	return &reply{body: words(4096, 0), fds: []int{fd}, keep: true}
+	given := uint64(0)
+	if len(q.body) == 40 && le.Uint64(q.body[32:]) > length {
+		given = length + 2*4096
+	}
+	fd := c.renew(4096, max(length, given))
+	c.base += int64(max(length, given) - length) // the program gets the end
+	_, _ = unix.Pwrite(fd, words(offset), c.base)
+	return &reply{body: words(4096, 0, given, offsetBits), fds: []int{fd}, keep: true}
 }
 
 // Methods of programs/try.h.

@@ -228,6 +228,17 @@ func TestEnvironment(t *testing.T) {
 	require.Equal(t, "PREFER_CONTIG ANON PREFER_CONTIG PREFER_CONTIG\n", stdout)
 }
 
+// The server gives more memory than a program maps, which is used for its next mappings.
+func TestMemoryInAdvance(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	f.minor = 1
+	good(t, f, "device", "rests")
+	good(t, f, "device", "mapped")
+	good(t, f, "device", "registers")
+	good(t, f, "alloc")
+}
+
 func TestAlloc(t *testing.T) {
 	t.Parallel()
 	good(t, serve(t), "alloc")

@@ -227,6 +227,32 @@ static void mapped(void) {
 	close(fd);
 }
 
+static uint64_t *map_page(int fd, uint64_t offset) {
+	uint64_t *at = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+	TRY(at != MAP_FAILED);
+	return at;
+}
+
+/* The fake server gives two pages in advance. It writes the offset where it has served a request. */
+static void rests(void) {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), words = page / 8;
+	int fd = open(DEVICE, O_RDWR), other = open(DEVICE, O_RDWR);
+	uint64_t *at = map_page(fd, 0x10000), *next = map_page(fd, 0x11000), *last;
+	TRY(at[0] == 0x10000 && next == at - words && next[0] == 0);
+	next[1] = 5;
+	TRY(peek(fd, 8 - page) == 5); /* from the first mapping on */
+	TRY(map_page(other, 0x10000)[0] == 0x10000); /* of another context */
+	TRY(map_page(fd, 0x210000)[0] == 0x210000);  /* memory of another kind */
+	TRY(mmap(next, page, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0x20000) == next && next[0] == 0x20000);
+	last = map_page(fd, 0x10000);
+	TRY(last == at - 2 * words && last[0] == 0);
+	TRY(map_page(fd, 0x12000)[0] == 0x12000); /* all was used */
+	last = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x13000);
+	TRY(last != MAP_FAILED && last[0] == 0x13000); /* too long for the rest */
+	close(fd);
+	close(other);
+}
+
 /* A thread that uses memory waits while a hole is punched into the memory, so punching holes
  * must be forbidden. */
 static void sealed(void) {
@@ -366,6 +392,8 @@ int main(int argc, char **argv) {
 		bad_pointers();
 	else if (strcmp(what, "mapped") == 0)
 		mapped();
+	else if (strcmp(what, "rests") == 0)
+		rests();
 	else if (strcmp(what, "sealed") == 0)
 		sealed();
 	else if (strcmp(what, "registers") == 0)

@@ -153,7 +153,7 @@
 // Explanations:
 //
 //   - unserved.go: the name and the reason of a call that is not served
-//   - history.go: what is likely if a program failed and nothing was refused
+//   - history.go: what is likely if a program failed and nothing was refused, or if it found no device
 //   - watch.go: which watchers get an explanation
 //   - budget.go: how many lines of a program the log and the watchers get
 //   - trace.go: what the log says of a call; decides nothing

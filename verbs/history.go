@@ -4,8 +4,10 @@ package verbs
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
@@ -27,6 +29,29 @@ type history struct {
 	sendsUD bool
 	ready   bool // a queue pair has reached RTS
 	noDEVX  bool // a context was refused because of DEVX, and none was made since
+	looked  [len(looks)]bool
+}
+
+// looks says why the devices are not in the places where a program has looked for them (NV_AT_*). NAME is the
+// name of a device.
+var looks = [...]string{
+	atPCI: "it read a list of PCI functions (/sys/bus/pci), which is the kernel's: " +
+		"only /sys/class/infiniband/NAME/device leads to the function of NAME",
+	atNetdev: "it looked below a network interface (/sys/class/net/*/device/infiniband), and the device is not the " +
+		"hardware of one: /sys/class/infiniband/NAME/ports/1/gid_attrs/ndevs names the interface of each address",
+}
+
+// look serves NV_LOOK: the program looks for devices where these devices are not.
+func (p *process) look(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
+	if len(b) != lookSize {
+		return nil, nil, errWire
+	}
+	place := le.Uint32(b)
+	if place >= uint32(len(looks)) {
+		return nil, nil, refuse(eINVAL, "place %d; %d are known", place, len(looks))
+	}
+	p.past.looked[place] = true
+	return appendAnswer(nil, h, 0, 0), nil, nil
 }
 
 // note records a call.
@@ -88,8 +113,21 @@ func (p *process) ended() {
 	case p.past.calls > 0:
 		p.s.watched.send(p.lineage, p.uid, "%s%s", IfFailed, p.past.explain())
 	default:
-		p.s.watched.send(p.lineage, p.uid, "%sit looked for devices and opened none of them; it could have opened %s", IfFailed, p.s.deviceNames())
+		p.s.watched.send(p.lineage, p.uid, "%sit looked for devices and opened none of them; it could have opened %s%s",
+			IfFailed, p.s.deviceNames(), p.looked())
 	}
+}
+
+// looked says why the program has found nothing in some places, after what is said about it.
+func (p *process) looked() string {
+	var b strings.Builder
+	for place, why := range looks {
+		if p.past.looked[place] {
+			b.WriteString("; ")
+			b.WriteString(strings.ReplaceAll(why, "NAME", p.s.devices[0].name))
+		}
+	}
+	return b.String()
 }
 
 // deviceNames returns the names of the devices.

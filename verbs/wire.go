@@ -37,6 +37,10 @@ const (
 	writeSize = 16
 	gotSize   = 16
 
+	lookSize = 8
+	atPCI    = 0
+	atNetdev = 1
+
 	registersGone = 0x7f8
 
 	flagAnswer = 1
@@ -71,6 +75,7 @@ const (
 	opOpenMAD     wireOp = 14
 	opMADIoctl    wireOp = 15
 	opMADRead     wireOp = 16
+	opLook        wireOp = 17
 )
 
 // Kinds of outs and needs in an answer.

@@ -57,6 +57,7 @@ func TestWireIsTheHeader(t *testing.T) {
 		"sizeof(struct nv_mmap)":           mmapSize, "offsetof(struct nv_mmap, length)": 8, "offsetof(struct nv_mmap, offset)": 16,
 		"offsetof(struct nv_mmap, prot)": 24, "offsetof(struct nv_mmap, flags)": 28, "offsetof(struct nv_mmap, room)": mmapSizeOld,
 		"sizeof(struct nv_mapped)": mappedSize, "offsetof(struct nv_mapped, whole)": 8,
+		"sizeof(struct nv_look)": lookSize, "NV_LOOK": int(opLook), "NV_AT_PCI": atPCI, "NV_AT_NETDEV": atNetdev,
 		"offsetof(struct nv_mapped, given)": 16, "offsetof(struct nv_mapped, alike)": 24, "NV_GONE": registersGone,
 	}
 	header, err := filepath.Abs("shim/wire.h")

@@ -72,3 +72,21 @@ func TestFailuresBeforeTheDeviceIsUsed(t *testing.T) {
 	said = l.start("ib_write_bw", "-d", "nicless0", "-p", itoa(freeport.TCP(t)), "127.0.0.1").fails()
 	require.Contains(t, said, "Likely: something outside of the device, such as a connection by TCP to a peer that is not running")
 }
+
+// Programs that look for devices where only hardware is get a report of where the device is.
+func TestSearchesInVain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "--explain")
+	for _, c := range []struct{ line, says string }{
+		{"ls /sys/bus/pci/devices; false", "it read a list of PCI functions (/sys/bus/pci), which is the kernel's: only /sys/class/infiniband/nicless0/device leads to"},
+		{"ls /sys/bus/pci/drivers/mlx5_core", "it read a list of PCI functions"},
+		{"ls /sys/class/net/lo/device/infiniband", "/sys/class/infiniband/nicless0/ports/1/gid_attrs/ndevs names the interface of each address"},
+	} {
+		require.Contains(t, l.start("sh", "-c", c.line).fails(), c.says, "%s", c.line)
+	}
+	said := l.start("sh", "-c", "ls /sys/bus/pci/slots /sys/class/net/lo; ibv_devices; false").fails()
+	require.NotContains(t, said, "PCI functions")
+	require.NotContains(t, said, "network interface")
+	require.Contains(t, l.run("cat", "/sys/class/infiniband/nicless0/device/vendor"), "0x15b3")
+	require.NotEmpty(t, l.run("ls", "/sys/class/infiniband/nicless0/ports/1/gid_attrs/ndevs"))
+}

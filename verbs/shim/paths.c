@@ -169,6 +169,7 @@ static void find(const char *path, struct nv_place *place) {
 	if (of_rdma(path)) {
 		found = put(place, path);
 	} else if (below(path, "/sys")) {
+		nv_look(path);
 		found = !is_list(path) && maybe(path, place) && !exists(path) && put(place, path) &&
 			exists(place->room);
 	} else if ((rest = below(path, dev_rdma)) != NULL) {

@@ -26,6 +26,7 @@
  *   fork.c       children get copies of remapped pages
  *   advise.c     madvise and mremap of remapped pages
  *   mmap.c       mmap of a device
+ *   look.c       where programs look for devices in vain
  *   rings.c      memory that the server has given in advance
  *   alloc.c      memory that is shared from the start
  *   registers.c  UAR pages, which are mapped all at once
@@ -127,6 +128,7 @@ struct nv_process {
 	int last_fd;
 
 	struct nv_registers *registers; /* list of the UAR pages of each context */
+	uint32_t looked; /* bits of the NV_AT_* of which the server knows; read without the lock */
 	struct nv_rest rests[NV_RESTS];
 	unsigned next_rest;
 	struct nv_pin *pins, *late;     /* what a GPU's driver has pinned, and what waits for it (gpu.c) */
@@ -423,6 +425,10 @@ int nv_seal(int memory);
  * under the lock. Returns 0 or an errno. */
 int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context, void **at, size_t length,
            int prot, int flags, uint64_t offset);
+
+/* look.c: notes that the program looks for devices at an absolute path, if that is such a place. Called
+ * without the lock. */
+void nv_look(const char *path);
 
 /* rings.c: memory that the server has given in advance. Called under the lock. */
 

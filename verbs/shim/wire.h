@@ -33,6 +33,7 @@ enum nv_op {
 	NV_OPEN_MAD = 14,  /* nv_open, device: the minor number -> nv_opened + [socket]: a file of MADs */
 	NV_MAD_IOCTL = 15, /* nv_mad -> nv_answer...: an ioctl on such a file */
 	NV_MAD_READ = 16,  /* nv_mad -> nv_answer...: a read from it */
+	NV_LOOK = 17,      /* nv_look -> nothing: where the program looks for devices; from minor version 1 on */
 };
 
 /* Begins every datagram. */
@@ -278,6 +279,17 @@ struct nv_mapped {
 	 * next request of this kind the shim unmaps the bytes that it has not used. */
 	uint64_t given;
 	uint64_t alike;
+};
+
+/* Sent once by a process for each place. */
+struct nv_look {
+	uint32_t place; /* NV_AT_* */
+	uint32_t zero;
+};
+
+enum nv_place_looked {
+	NV_AT_PCI = 0,    /* the list of all PCI functions, or of those of mlx5's driver */
+	NV_AT_NETDEV = 1, /* the RDMA devices of the hardware of a network interface */
 };
 
 /* After the shim has mapped the memory of an answer, it seals the memory (F_SEAL_FUTURE_WRITE

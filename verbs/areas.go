@@ -193,6 +193,7 @@ func (x *uctx) addUse(e *extent, addr, n uint64) error {
 		return err
 	}
 	x.regions[e] = r
+	x.mixed = x.mixed || e.m != x.owner
 	r.users++
 	return nil
 }
@@ -201,6 +202,10 @@ func (x *uctx) addUse(e *extent, addr, n uint64) error {
 // on. Of regions that overlap, the engine uses the newest one. r is the region of the extent, nil if it
 // has none yet. Two processes that share a context can have different memory at one address.
 func (x *uctx) hidden(e *extent, r *region, addr, n uint64) error {
+	newest := r == nil || r.serial == x.regionSerial-1
+	if newest && !x.mixed && e.m == x.owner {
+		return nil // without a look at the others, of which there can be thousands
+	}
 	for other, its := range x.regions {
 		switch {
 		case other.m != e.m && other.overlaps(e.addr, e.size):

@@ -57,6 +57,7 @@ type uctx struct {
 	dmabufs      map[int]bool // addresses in the engine that dma-bufs have, see dmabufSpace
 	regions      map[*extent]*region
 	regionSerial uint64              // serial number of the next region
+	mixed        bool                // it has had regions of other processes than its opener
 	busy         []*extent           // their regions wait to be dropped; see dropBusy
 	rings        []*ringMemory       // memory that small rings share
 	channels     map[uint64]*channel // completion channels, by the cookie of the program's end

@@ -23,6 +23,7 @@
 
 #include "real.h"
 
+enum { FEW = 2 }; /* pages: to copy so many takes less time than to find out which have been used */
 enum { PIECE = 128 }; /* pages: few enough that those freed with one piece are in the cache for the next */
 
 /* The pages that one call remaps, and how. */
@@ -164,7 +165,9 @@ int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int mem
 	j.memory = memory;
 	j.writes = may_write();
 	j.swaps = sysinfo(&info) != 0 || info.totalswap > 0;
-	j.pagemap = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	j.pagemap = -1;
+	if (length > FEW * j.page)
+		j.pagemap = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	error = move(&j, addr, length, offset);
 	if (error == 0)
 		error = nv_seal(memory);

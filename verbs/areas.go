@@ -184,6 +184,9 @@ func (x *uctx) addUse(e *extent, addr, n uint64) error {
 	r := x.regions[e]
 	err := x.hidden(e, r, addr, n)
 	if err == nil && r == nil {
+		err = x.placeRings(e)
+	}
+	if err == nil && r == nil {
 		r = &region{serial: x.regionSerial}
 		x.regionSerial++
 		r.id, err = x.addRegion(e)

@@ -178,6 +178,13 @@ func (m *memory) mapped(e *extent, addr, n uint64) bool {
 	}) == nil
 }
 
+// mapsSome reports whether the process still maps some of an extent. A process that is gone maps nothing.
+func (m *memory) mapsSome(e *extent) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.maps != nil && m.maps.anyOf(e)
+}
+
 // taken returns an extent that is held and of which the process has mapped some of the n bytes from addr on;
 // nil if there is no such extent. The mappings are read once, however many extents there are: a program can
 // have thousands of both.

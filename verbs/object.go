@@ -146,6 +146,9 @@ func (x *uctx) remove(o *object) error {
 	}
 	x.endHolds(o.extents)
 	x.refundObject()
+	if len(x.rings) > 1 {
+		x.endRings() // the program has unmapped the rings of queues that it has destroyed before
+	}
 	return nil
 }
 

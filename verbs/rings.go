@@ -35,6 +35,7 @@ func (p *process) mapRing(x *uctx, m mapRequest) (*os.File, mappedAnswer, error)
 	if m.length > maxRing {
 		return nil, mappedAnswer{}, refuse(eNOMEM, "mmap: a ring of %d bytes; at most %d are possible", m.length, maxRing)
 	}
+	x.endRings()
 	if e := p.shareRings(x, m); e != nil {
 		return e.mem.File(), mappedAnswer{given: sharedRings, alike: commandBits}, nil
 	}
@@ -53,10 +54,10 @@ func (p *process) mapRing(x *uctx, m mapRequest) (*os.File, mappedAnswer, error)
 // shareRings makes memory for several rings, and returns nil if that is not possible. It is not for contexts
 // that the process shares with others: a large region of one process could hide another one's memory.
 func (p *process) shareRings(x *uctx, m mapRequest) *extent {
-	if m.length > smallRing || m.room < sharedRings || p.memory != x.owner || !p.memory.maps.canSearch() {
+	alone := p.memory == x.owner && !x.mixed
+	if m.length > smallRing || m.room < sharedRings || !alone || !p.memory.maps.canSearch() {
 		return nil
 	}
-	x.endRings()
 	e, err := p.memory.make("ring", m.addr, sharedRings)
 	if err != nil {
 		return nil // perhaps there is memory for the ring alone
@@ -79,7 +80,7 @@ func (x *uctx) endRings() {
 		e := r.extent
 		x.rings = x.rings[1:]
 		switch {
-		case e.m.maps.anyOf(e):
+		case e.m.mapsSome(e):
 			x.rings = append(x.rings, r)
 		case r.region:
 			x.endHolds([]*extent{e})
@@ -97,6 +98,26 @@ func (x *uctx) keepRegion(e *extent) {
 		x.rings[i].region = true
 		x.regions[e].users++ // with the hold that shareRings has taken
 	}
+}
+
+// placeRings makes regions of memory for rings that has none yet and that an extent overlaps, before the
+// extent becomes a region: a program may have unmapped a ring without a queue, and use its addresses for
+// other memory. Of regions that overlap, the engine uses the newest one.
+func (x *uctx) placeRings(e *extent) error {
+	for _, r := range x.rings {
+		o := r.extent
+		if r.region || o == e || !o.overlaps(e.addr, e.size) || !o.mem.Sealed() {
+			continue
+		}
+		id, err := x.addRegion(o)
+		if err != nil {
+			return err
+		}
+		x.regions[o] = &region{id: id, serial: x.regionSerial, users: 1}
+		x.regionSerial++
+		r.region = true
+	}
+	return nil
 }
 
 // dropRings ends the holds of memory without a region, at the end of the context, which itself ends the

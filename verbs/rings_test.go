@@ -96,7 +96,59 @@ func TestRingsShareMemory(t *testing.T) {
 	u.unmap(third, sharedRings)
 }
 
-// A large ring has its own memory, and so has one for which the shim has no room or the user no memory.
+// allocAt gives the process shared memory of a page at an address where a ring was.
+func (u ringUser) allocAt(addr uint64) *extent {
+	u.Helper()
+	h, _, files := u.request(opAlloc, 0, u64s(addr, pageSize, 0, 0))
+	require.Zero(u, h.error)
+	_, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(addr), pageSize, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_FIXED, files[0].Fd(), 0)
+	require.Zero(u, errno)
+	u.seal(files[0])
+	return u.p.memory.allocated(addr, pageSize)
+}
+
+// A ring's queue could not be made, and the program has other memory there, before the first queue with a
+// ring in the same memory: the other memory's region is the newer one, so the engine finds the record in it.
+func TestMemoryWhereARingWas(t *testing.T) {
+	u := newRingUser(t)
+	x := u.p.contexts[u.ctx]
+	of, _ := u.mapRings(sharedRings)
+	cq := u.createCQ(of)
+	at, given := u.mapRings(sharedRings)
+	u.unmap(at, pageSize)
+	other := u.allocAt(at)
+	d := createQPDriver(at+pageSize, at+64, 16, 8, 4, abi.MLX5QPFlagUARPageIndex, u.uar)
+	u.ok(u.createQPWith(abi.QPTRC, cq, []uint32{4, 4, 1, 1, 0}, d,
+		arg{id: abi.AttrCreateQPEventFD, data: u.async, optional: true},
+		arg{id: abi.AttrUHWOut, out: abi.MLX5CreateQPRespSize}))
+	require.False(t, x.dropRegion(x.regions[other].id), "the queue pair's record is in it")
+	u.ok(u.regMR(at, 64, at, u.pd, abi.AccessLocalWrite))
+	x.end()
+	u.unmap(at, given)
+	u.unmap(of, sharedRings)
+}
+
+// Memory of which the program has unmapped everything ends with the next objects that are destroyed.
+func TestRingsThatAreUnmapped(t *testing.T) {
+	u := newRingUser(t)
+	x := u.p.contexts[u.ctx]
+	const n = 20
+	var at, cqs [n]uint64
+	for i := range n {
+		at[i], _ = u.mapRings(sharedRings)
+		cqs[i] = u.createCQ(at[i])
+	}
+	require.Len(t, x.rings, n)
+	for i := range n {
+		u.ok(u.destroyCQ(cqs[i]))
+		u.unmap(at[i], sharedRings)
+	}
+	require.LessOrEqual(t, len(x.rings), 2)
+	require.Len(t, u.p.memory.extents, len(x.rings))
+}
+
+// A large ring has its own memory, and so has one for which the shim has no room.
 func TestRingsOfTheirOwn(t *testing.T) {
 	u := newRingUser(t)
 	for _, c := range []struct{ length, room uint64 }{{pageSize, pageSize}, {smallRing + pageSize, sharedRings}, {pageSize, sharedRings - pageSize}} {

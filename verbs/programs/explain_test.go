@@ -78,9 +78,9 @@ func TestSearchesInVain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "--explain")
 	for _, c := range []struct{ line, says string }{
-		{"ls /sys/bus/pci/devices; false", "it read a list of PCI functions (/sys/bus/pci), which is the kernel's: only /sys/class/infiniband/nicless0/device leads to"},
-		{"ls /sys/bus/pci/drivers/mlx5_core", "it read a list of PCI functions"},
-		{"ls /sys/class/net/lo/device/infiniband", "/sys/class/infiniband/nicless0/ports/1/gid_attrs/ndevs names the interface of each address"},
+		{"ls /sys/bus/pci/devices /sys/class/infiniband; false", "it read a list of PCI functions (/sys/bus/pci), which is the kernel's: only /sys/class/infiniband/nicless0/device leads to"},
+		{"ls /sys/class/infiniband /sys/bus/pci/drivers/mlx5_core", "it read a list of PCI functions"},
+		{"ls /sys/class/net/lo/device/infiniband /sys/class/infiniband", "/sys/class/infiniband/nicless0/ports/1/gid_attrs/ndevs names the interface of each address"},
 	} {
 		require.Contains(t, l.start("sh", "-c", c.line).fails(), c.says, "%s", c.line)
 	}
@@ -89,4 +89,16 @@ func TestSearchesInVain(t *testing.T) {
 	require.NotContains(t, said, "network interface")
 	require.Contains(t, l.run("cat", "/sys/class/infiniband/nicless0/device/vendor"), "0x15b3")
 	require.NotEmpty(t, l.run("ls", "/sys/class/infiniband/nicless0/ports/1/gid_attrs/ndevs"))
+}
+
+// A child of vfork changes its directory, in the memory of its parent, before the parent has used a device.
+func TestSearchOfAVforkedChild(t *testing.T) {
+	t.Parallel()
+	need(t, "python3")
+	l := newLab(t)
+	for _, dir := range []string{"/sys/bus/pci/devices", "/sys/class/infiniband"} {
+		l.run("python3", "-c", `import os, subprocess, sys
+subprocess.run(["true"], cwd=sys.argv[1])
+os.close(os.open("/dev/infiniband/uverbs0", os.O_RDWR))`, dir)
+	}
 }

@@ -159,6 +159,8 @@ static int hello(struct nv_process *p) {
 		return EPROTO;
 	}
 	p->minor = w->minor;
+	p->reported = 0;
+	nv_report_looks(p);
 	return 0;
 }
 

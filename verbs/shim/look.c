@@ -24,30 +24,33 @@ static int place_of(const char *path) {
 	return device && NV_SYSCALL(SYS_faccessat, AT_FDCWD, path, F_OK) != 0 ? NV_AT_NETDEV : -1;
 }
 
-/* Tells the server, called under the lock. A server of minor version 0 would end the connection. */
-static void tell(struct nv_process *p, int place) {
+void nv_report_looks(struct nv_process *p) {
+	uint32_t new = __atomic_load_n(&p->looked, __ATOMIC_RELAXED) & ~p->reported, place;
 	struct nv_look *q;
-	if (nv_connect(p) != 0 || p->minor == 0)
-		return;
-	nv_begin(p, NV_LOOK, 0);
-	q = nv_room(p, sizeof *q);
-	q->place = (uint32_t)place;
-	nv_ask(p);
-	nv_close_fds(p);
+	p->reported |= new;
+	for (place = 0; p->minor > 0 && new >> place; place++) {
+		if (!(new >> place & 1))
+			continue;
+		nv_begin(p, NV_LOOK, 0);
+		q = nv_room(p, sizeof *q);
+		q->place = place;
+		nv_ask(p);
+		nv_close_fds(p);
+	}
 }
 
+/* A program that does nothing else with RDMA gets no connection for this. */
 void nv_look(const char *path) {
 	int error = errno, place = place_of(path);
-	const struct nv_process *seen = nv_peek();
+	struct nv_process *p = place < 0 ? NULL : nv_peek();
 	struct nv_entry entry;
-	struct nv_process *p;
-	if (place >= 0 && !(seen && (__atomic_load_n(&seen->looked, __ATOMIC_RELAXED) >> place & 1))) {
+	if (p && !(__atomic_fetch_or(&p->looked, 1u << place, __ATOMIC_RELAXED) >> place & 1) &&
+	    __atomic_load_n(&p->generation, __ATOMIC_RELAXED)) {
 		p = nv_enter(&entry);
-		if (p) {
-			__atomic_fetch_or(&p->looked, 1u << place, __ATOMIC_RELAXED);
-			tell(p, place);
+		if (p && nv_connected(p))
+			nv_report_looks(p);
+		if (p)
 			nv_leave(p, &entry, 0);
-		}
 	}
 	errno = error;
 }

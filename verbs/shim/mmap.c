@@ -103,7 +103,7 @@ int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context,
 	if (error)
 		end = 0;
 	if (r.reserved && end < r.room)
-		munmap((char *)r.at + end, r.room - end);
+		NV_SYSCALL(SYS_munmap, (char *)r.at + end, r.room - end); /* see rings.c */
 	*at = r.at;
 	if (error == 0 && end > r.whole) {
 		*at = (char *)r.at + (end - r.whole);

@@ -42,7 +42,13 @@ static struct nv_process *state(void) {
 	return p;
 }
 
-const struct nv_process *nv_peek(void) { return __atomic_load_n(&process, __ATOMIC_ACQUIRE); }
+/* Made here, and not by a child of vfork: the child's number would stay in its parent's memory. */
+__attribute__((__constructor__(102))) static void start(void) {
+	if (nv_dir())
+		state();
+}
+
+struct nv_process *nv_peek(void) { return __atomic_load_n(&process, __ATOMIC_ACQUIRE); }
 
 struct nv_process *nv_enter(struct nv_entry *e) {
 	struct nv_process *p;

@@ -8,6 +8,7 @@
 #include "shim.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "real.h"
@@ -20,7 +21,7 @@ enum {
 /* Forgets the rest of a memory. The server counts on this: it ends memory of which nothing is mapped. */
 static void forget(struct nv_rest *r) {
 	if (r->at < r->end)
-		munmap((void *)(uintptr_t)r->at, r->end - r->at);
+		NV_SYSCALL(SYS_munmap, r->at, r->end - r->at); /* memory hooks of the program wrap munmap */
 	r->at = r->end = 0;
 }
 

@@ -128,7 +128,8 @@ struct nv_process {
 	int last_fd;
 
 	struct nv_registers *registers; /* list of the UAR pages of each context */
-	uint32_t looked; /* bits of the NV_AT_* of which the server knows; read without the lock */
+	uint32_t looked;   /* bits of the NV_AT_* where the program has looked; changed without the lock */
+	uint32_t reported; /* those of which the server knows */
 	struct nv_rest rests[NV_RESTS];
 	unsigned next_rest;
 	struct nv_pin *pins, *late;     /* what a GPU's driver has pinned, and what waits for it (gpu.c) */
@@ -168,8 +169,8 @@ int nv_leave(struct nv_process *p, const struct nv_entry *e, int error);
 void nv_quiet(int change);
 bool nv_in_valgrind(void);
 
-/* Returns the state without the lock, for fields that are read without it; NULL: there is none. */
-const struct nv_process *nv_peek(void);
+/* Returns the state without the lock, for fields that are used without it; NULL: there is none. */
+struct nv_process *nv_peek(void);
 
 /* guard.c: called under the lock. Returns NULL if the guard could not be made. */
 const uint64_t *nv_guard(struct nv_process *p);
@@ -429,6 +430,7 @@ int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context,
 /* look.c: notes that the program looks for devices at an absolute path, if that is such a place. Called
  * without the lock. */
 void nv_look(const char *path);
+void nv_report_looks(struct nv_process *p); /* called under the lock, over a connection */
 
 /* rings.c: memory that the server has given in advance. Called under the lock. */
 

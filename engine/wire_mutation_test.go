@@ -10,7 +10,7 @@ var plantedWireRules = []plantedChange{
 	{"masked: operands of more", "internal/transport/responder.go", "return n == wqe.UnitSize", "return n >= wqe.UnitSize", "TestLengthsOf"},
 	{"masked: operands of less", "internal/transport/responder.go", "return n == wqe.MaskedCS8Size", "return n <= wqe.MaskedCS8Size", "TestLengthsOf"},
 	{"masked: the answer of 4 bytes", "internal/transport/responder.go", "if r.Length == 4 {", "if r.Length == 5 {", "TestOverALink"},
-	{"masked: the result of 4 bytes", "internal/atomics/atomics.go", "if size == 4 {", "if size == 5 {", "TestOverALink"},
+	{"masked: the result of 4 bytes", "internal/atomics/atomics.go", "if size == 4 {", "if size == 5 {", "TestAnswersToMaskedAtomics"},
 	{"masked: the masks are left out", "internal/transport/send.go", "m.SwapMask&m.CompareMask == all", "m.SwapMask == all", "TestPacketsOfMasked"},
 	{"masked: the boundary is left out", "internal/transport/send.go", ".Boundary == 0 {", ".Boundary != 1 {", "TestPacketsOfMasked"},
 	{"masked: the answer has no opcode", "internal/inject/link.go", "psn<<8 | uint32(op)", "psn<<8 | uint32(wqe.OpAtomicFA)", "TestRulesOfPacketsMatch"},

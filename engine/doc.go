@@ -46,6 +46,7 @@
 //	internal/execution   work requests within the device
 //	internal/transport   work requests between devices: packets
 //	internal/loop        the threads: visits, sleep, several shards
+//	internal/survey      the state of objects, for those who look: whose they may see (sight)
 //	internal/request     requests of clients and servers
 //
 // Below them are leaves, each of which can be understood alone. Some decide more than their names say; the
@@ -78,6 +79,7 @@
 //     that process (guard); why not (errors)
 //   - internal/quota: whether a user may have more (ledger), out of how much (limits); who pays for a uid
 //     (subuid); what is counted (resource)
+//   - internal/recent: which explanations are kept for those who look later
 //   - internal/rights: which access rights the device knows; their names
 //   - internal/scan: when so many strays come on a path that it closes, and when the scan is over
 //   - internal/sealer: whether memory of a client is sealed, by a process of its own

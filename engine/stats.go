@@ -2,7 +2,12 @@
 
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/nicless/nicless/engine/internal/survey"
+	"github.com/nicless/nicless/state"
+)
 
 // Stats counts what an engine has done for all its clients since it was made, including
 // clients that are gone.
@@ -39,4 +44,12 @@ func (e *Engine) Stuck() (list []Stuck) {
 		list = append(list, Stuck(s))
 	}
 	return list
+}
+
+// State answers a request for the state of objects by user uid, who sees the objects that a watch of that
+// user would show: all, if it is root or the user of this process. give takes the lines of the answer in
+// order, on the caller's goroutine; it may wait, and an error of it ends the answer and is returned. The line
+// with End is left to the caller. Objects are read in portions of 64 between steps. Safe for concurrent use.
+func (e *Engine) State(uid uint32, r *state.Request, give func(*state.Line) error) error {
+	return survey.Answer(e.runner, uid, r, give)
 }

@@ -134,8 +134,8 @@ func (w *twin) see() (s sight) {
 				c.Num, i, c.Next, c.Dead, c.Held, c.Sent, c.Armed, c.Solicited, c.LastSolicited))
 		}
 		for _, q := range sorted(h.c.QPs) {
-			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, enabled %d, received %d, failed %t, stall %d with %d left, tries left %d, suspicion %+v, fault %v",
-				q.Num, i, q.Attr, q.SQ.Done, q.SQ.Enabled, q.RQ.Done, q.Failed, q.Stall.Kind, q.Stall.Left, triesLeft(q), withoutTimes(q.Suspicion), q.Faulted))
+			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, WQEs %d, bytes %d, enabled %d, received %d, failed %t, stall %d with %d left, tries left %d, suspicion %+v, fault %v",
+				q.Num, i, q.Attr, q.SQ.Done, q.SQ.WQEs, q.SQ.Moved, q.SQ.Enabled, q.RQ.Done, q.Failed, q.Stall.Kind, q.Stall.Left, triesLeft(q), withoutTimes(q.Suspicion), q.Faulted))
 		}
 		for _, r := range sorted(h.c.SRQs) {
 			s.srqs = append(s.srqs, fmt.Sprintf("SRQ %#x of %d: head %d, taken %d, back %v, limit %d", r.Num, i, r.Head, r.Taken, r.Returned, r.Limit))

@@ -37,9 +37,9 @@ func (x *wireTarget) numbers() (list []string) {
 				continue
 			}
 			r, in := &w.Out, &w.In
-			list = append(list, fmt.Sprintf("QP %#x: state %d, sent %d, received %d; messages %d to %d, at %d+%d, PSNs %#x %#x %#x, reading %d, window %d, retries %d %d, paused %t, rewound %t, timer %t; "+
+			list = append(list, fmt.Sprintf("QP %#x: state %d, sent %d, WQEs %d, bytes %d, received %d; messages %d to %d, at %d+%d, PSNs %#x %#x %#x, reading %d, window %d, retries %d %d, paused %t, rewound %t, timer %t; "+
 				"expects %#x, messages %d, silent %t, fatal %d, owes %t, answers %d and %d fresh, a message %t",
-				q.Num, q.Attr.State, q.SQ.Done, q.RQ.Done, r.First, r.Last, r.Sending, r.Sent, r.PSN, r.UNA, r.Most, r.Reading, r.Window, r.Retries, r.RnrRetries, r.Paused, r.Rewound, w.Timer.Running(),
+				q.Num, q.Attr.State, q.SQ.Done, q.SQ.WQEs, q.SQ.Moved, q.RQ.Done, r.First, r.Last, r.Sending, r.Sent, r.PSN, r.UNA, r.Most, r.Reading, r.Window, r.Retries, r.RnrRetries, r.Paused, r.Rewound, w.Timer.Running(),
 				in.PSN, in.MSN, in.Silent, in.Fatal, in.ACKDue, in.Due, in.Fresh, in.Job != nil))
 		}
 	}

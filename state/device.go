@@ -18,7 +18,10 @@ type Device struct {
 	Watches int `json:"watches"` // traces that somebody takes of this device
 	Faults  int `json:"faults"`  // rules of faults that this device obeys
 
-	Past Counts `json:"past"` // of clients that are gone; only if the reader sees all
+	// Of clients that are gone: their counts, only if the reader sees all, and the last explanations, up to
+	// MostErrors of a user.
+	Past   Counts  `json:"past"`
+	Errors []Error `json:"errors,omitempty"`
 }
 
 // Values of Device.Sees.
@@ -91,7 +94,8 @@ type Client struct {
 	Errors []Error `json:"errors,omitempty"` // the last explanations that it was given, the newest first
 }
 
-// MostErrors is the most elements of Client.Errors.
+// MostErrors is the most elements of Client.Errors. An engine whose log is off keeps none of a client that
+// asks for no explanations.
 const MostErrors = 4
 
 // An Error is a mistake or a failure that the engine has explained.
@@ -101,4 +105,6 @@ type Error struct {
 	Queue uint32    `json:"queue"` // number of a queue pair or CQ; 0: a request of the client was refused
 	Index uint16    `json:"index"` // of the entry
 	Text  string    `json:"text"`
+
+	Client string `json:"client,omitempty"` // if it is gone: its program and process
 }

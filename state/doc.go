@@ -2,9 +2,9 @@
 // queues and completion queues, and the entries of one ring. `nicless status`, `nicless top` and the metrics
 // of an engine are made of it.
 //
-// An engine answers on a stream socket beside its own: its path with [Suffix]. A client connects, and writes a
-// [Request] as a line of JSON. The engine writes the answer as lines of JSON, each of which is a [Line], and
-// closes the connection. The last line has End. So any language can ask:
+// An engine answers on a stream socket beside its own: its path with [Suffix]. A client connects, and writes
+// a [Request] as a line of JSON. The engine writes the answer as lines of JSON, each of which is a [Line],
+// and closes the connection. The last line has End. So any language can ask:
 //
 //	echo '{}' | nc -NU $XDG_RUNTIME_DIR/nicless.sock.state
 //

@@ -1,7 +1,7 @@
 package state
 
-// A Queue is a queue pair. Its queues are counted in blocks (of the send queue, 64 bytes each) and entries (of
-// the receive queue).
+// A Queue is a queue pair. Its queues are counted in blocks (of the send queue, 64 bytes each) and entries
+// (of the receive queue).
 type Queue struct {
 	Number    uint32 `json:"number"`
 	Client    uint32 `json:"client"`
@@ -18,7 +18,8 @@ type Queue struct {
 	SendSize  uint32 `json:"send_size"` // blocks; 0: it has no send queue
 	Announced uint32 `json:"announced"` // blocks that doorbells have announced and that are not executed yet
 	Done      uint64 `json:"done"`      // blocks executed since RESET
-	Bytes     uint64 `json:"bytes"`     // of payload, moved by its WQEs
+	WQEs      uint64 `json:"wqes"`      // executed since it was made; flushed ones do not count
+	Bytes     uint64 `json:"bytes"`     // of payload, moved by these WQEs
 	RecvSize  uint32 `json:"recv_size"` // entries; 0: it has no receive queue of its own
 	Posted    uint32 `json:"posted"`    // receives that wait for messages
 	Consumed  uint64 `json:"consumed"`  // receives consumed since RESET

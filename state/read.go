@@ -49,7 +49,8 @@ func Read(ctx context.Context, path string, r Request) (*Snapshot, error) {
 	in := json.NewDecoder(bufio.NewReaderSize(c, 64<<10))
 	for {
 		var l Line
-		switch err := in.Decode(&l); {
+		err := in.Decode(&l)
+		switch {
 		case errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("state: the answer of the engine ends after %d objects", s.objects())
 		case err != nil:

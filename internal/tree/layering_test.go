@@ -67,6 +67,10 @@ var mayImport = map[string][]string{
 	// The stream of events of a device: the device writes it, watchers read it.
 	"trace":         {"internal/shm"},
 	"trace/objects": {"trace", "wqe", "cqe"},
+
+	// The state of a device's objects, for those who look at it.
+	"state": {},
+
 	// Forms of a trace that people and programs look at.
 	"trace/text":     {"trace", "trace/objects", "wqe", "cqe", "packet"},
 	"trace/jsonl":    {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet", "field"},
@@ -102,6 +106,7 @@ var mayImport = map[string][]string{
 	"engine/internal/process":     {"engine/internal/quota", "internal/control", "internal/nic", "internal/procmem"},
 	"engine/internal/states":      {"internal/control", "wqe"},
 	"engine/internal/quota":       {"engine/internal/cgroup", "internal/control"},
+	"engine/internal/recent":      {"state"},
 	"engine/internal/rights":      {"internal/control"},
 	"engine/internal/scan":        {"internal/clock"},
 	"engine/internal/sealer":      {"internal/shm", "internal/unixsock"},
@@ -118,12 +123,12 @@ var mayImport = map[string][]string{
 	// The device. It must never import hostpath. Its layers, from the lowest to the highest: the state, what
 	// goes wrong, completions, execution within the device, transport over links, threads, requests.
 	"engine/internal/object": {
-		"engine/internal/announce", "engine/internal/pagefault", "engine/internal/closers", "engine/internal/eventsocket", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap", "engine/internal/outage",
+		"engine/internal/announce", "engine/internal/pagefault", "engine/internal/closers", "engine/internal/eventsocket", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/recent", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap", "engine/internal/outage",
 		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
 	},
 	"engine/internal/report": {
 		"engine/internal/announce", "engine/internal/object",
-		"engine/internal/codes", "engine/internal/journal", "engine/internal/outage", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
+		"engine/internal/codes", "engine/internal/journal", "engine/internal/outage", "engine/internal/recent", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
 		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/reason", "internal/shm", "trace",
 	},
 	"engine/internal/traffic": {"engine/internal/object", "cqe", "wqe", "internal/control", "internal/nic"},
@@ -145,15 +150,20 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/loop": {
 		"engine/internal/pagefault", "engine/internal/traffic", "engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/outage", "engine/internal/plan", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
+		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/outage", "engine/internal/plan", "engine/internal/recent", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
 		"internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/shm", "trace", "wqe",
 	},
+	"engine/internal/survey": {
+		"engine/internal/loop", "engine/internal/mailbox", "engine/internal/object", "engine/internal/pagefault", "engine/internal/report",
+		"internal/board", "internal/clock", "internal/control", "internal/schedstat", "state", "trace",
+	},
 	"engine/internal/request": {
+		"engine/internal/survey",
 		"engine/internal/announce", "engine/internal/pagefault", "engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
 		"engine/internal/inject", "engine/internal/closers", "engine/internal/eventsocket", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap", "engine/internal/outage",
 		"fault", "cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/reason", "internal/shm", "internal/unixsock", "trace",
 	},
-	"engine": {"fault", "engine/internal/request", "engine/internal/loop", "engine/internal/object", "engine/internal/cores", "wqe", "internal/nic", "internal/platform"},
+	"engine": {"fault", "state", "engine/internal/survey", "engine/internal/request", "engine/internal/loop", "engine/internal/object", "engine/internal/cores", "wqe", "internal/nic", "internal/platform"},
 
 	// Links between engines. Carriers are below fabric's users and beside each other.
 	"fabric":      {"internal/nic"},
@@ -167,7 +177,7 @@ var mayImport = map[string][]string{
 	"fabric/roce/flood": {"packet", "internal/mmsg"}, // what tests and torture flood ports with
 
 	// The socket server: a client of the engine. The engine does not know it.
-	"server": {"engine", "internal/nic", "internal/control", "internal/unixsock"},
+	"server": {"state", "engine", "internal/nic", "internal/control", "internal/unixsock"},
 
 	// Emulation of the kernel for programs that use rdma-core: a client of the engine. The
 	// engine does not know it.
@@ -198,7 +208,7 @@ var mayImport = map[string][]string{
 	"internal/fatbin":      {}, // writes fat binaries, for compilers that do not come from NVIDIA
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "trace"},
+	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "state", "trace"},
 
 	// Devices for tests of programs. The root package lets package niclesstest in by internal/inside.
 	"internal/inside": {"hostpath", "internal/control", "internal/platform"},
@@ -218,7 +228,7 @@ var mayImport = map[string][]string{
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/explore":          {"engine", "fault", "trace", "trace/text", "wqe", "cqe", "doorbell", "internal/clock", "internal/control", "internal/nic", "internal/shm", "internal/verdict"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "accel/ptx", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "trace/record", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/devx", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/fatbin", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "state", "accel/ptx", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "trace/record", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/devx", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/fatbin", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture", "tools/explore"},
 	"examples/*":        {".", "wqe", "cqe", "accel"},
 	"examples/lastbyte": {".", "fault", "fault/rulefile"},

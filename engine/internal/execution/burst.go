@@ -114,6 +114,8 @@ func (sh *Executor) Finish(q *object.QP, j *object.Job) bool {
 	count := &q.Client.Count
 	count[control.CounterWQEs]++
 	count[control.CounterBytes] += j.Total
+	q.SQ.WQEs++
+	q.SQ.Moved += j.Total
 	counter := uint16(q.SQ.Done)
 	q.SQ.Done += uint64(j.Blocks)
 	ce := j.Head.CE()

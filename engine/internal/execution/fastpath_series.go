@@ -85,6 +85,8 @@ func (sh *Executor) CompleteCutSeries(q *object.QP) {
 	n := uint64(sh.completeSeries(q))
 	count[control.CounterWQEs] += n
 	count[control.CounterBytes] += n * bytes
+	q.SQ.WQEs += n
+	q.SQ.Moved += n * bytes
 	traffic.Messages(q, p, op, n, bytes)
 }
 

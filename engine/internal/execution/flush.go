@@ -81,6 +81,7 @@ func (sh *queues) Fail(q *object.QP, j *object.Job, s cqe.Syndrome) object.Verdi
 		sh.Links.RewindQueue(q) // later messages are flushed
 	}
 	q.Client.Count[control.CounterWQEs]++
+	q.SQ.WQEs++
 	q.Client.Count[control.CounterFailed]++
 	if q.Watched != 0 {
 		sh.RecordFail(q, j.Blocks, s)

@@ -11,6 +11,7 @@
 //   - thread.go: on which cores a thread runs, and whether it shares them
 //   - stop.go: what is still executed at the end, and how long that may take
 //   - shard.go: the parts of one step, and their order
+//   - load.go: for how long the thread had work, by an estimate
 //   - commands.go: carries out what rules of faults command; decides nothing
 //   - steps.go: when a batch of steps ends; how the thread goes on after a fault of memory (RecoverFault)
 //   - active.go: whose turn it is, whether a queue has work (HasWork), which cold queues are polled (patrol)

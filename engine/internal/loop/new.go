@@ -5,6 +5,7 @@ package loop
 import (
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/nicless/nicless/engine/internal/cgroup"
 	"github.com/nicless/nicless/engine/internal/object"
@@ -19,7 +20,7 @@ func NewRunner(cfg object.Settings, log *slog.Logger, random io.Reader) (*Runner
 		return nil, err
 	}
 	e.Settings.Idle = IdlePolicy(cfg.Idle, cpu.CanMonitor(), cgroup.CPUQuota(object.SystemRoot), e.Journal)
-	r := &Runner{Device: e}
+	r := &Runner{Device: e, Made: time.Now()}
 	for n := range max(1, len(cfg.Cores)) {
 		sh := newLoop(r, n)
 		r.Loops, e.Shards = append(r.Loops, sh), append(e.Shards, &sh.Shard)

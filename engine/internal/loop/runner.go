@@ -3,6 +3,8 @@
 package loop
 
 import (
+	"time"
+
 	"math"
 	"sync/atomic"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/outage"
 	"github.com/nicless/nicless/engine/internal/plan"
+	"github.com/nicless/nicless/engine/internal/recent"
 	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/cpu"
@@ -25,6 +28,7 @@ type Loop struct {
 	r      *Runner
 	Pass   object.Pass  // the pass that the looks continue; see look.go
 	copied copiedQueue  // see watched.go
+	Used   load         // for how long the thread had work
 	pauser cores.Pauser // lets other threads have the core, if the thread has a real-time policy
 }
 
@@ -41,6 +45,10 @@ type Runner struct {
 	Refuses atomic.Pointer[Refusals] // nil: no rule of Faults can refuse requests
 
 	RefusalSerial uint64 // of the last Refusals
+
+	PastErrors recent.Past // the last explanations of closed clients
+
+	Made time.Time // when the device was made
 
 	PastTraffic [nic.MaxPorts]nic.Tally // Client.Traffic of closed clients, by port
 }

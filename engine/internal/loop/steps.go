@@ -38,12 +38,15 @@ func (sh *Loop) Steps(untilIdle bool) (done int) {
 	defer sh.RecoverFault()
 	defer sh.endBatch() // also if a fault cuts the batch off
 	sh.Restart()
+	sh.Used.begin(sh.Mark.Observe())
 	for range stepsPerBatch {
 		n := sh.Step()
 		done += n
 		if n > 0 {
+			sh.Used.worked = true
 			continue
 		}
+		sh.Used.idle++
 		if untilIdle {
 			// The caller yields or naps next. In most engines PatrolMany polls all cold queues.
 			done += sh.PatrolMany()
@@ -61,7 +64,9 @@ const stepsPerBatch = 256
 
 // endBatch ends the measurement of progress that Steps began, and publishes the status pages.
 func (sh *Loop) endBatch() {
-	sh.PublishAt(sh.Passed())
+	now := sh.Passed()
+	sh.Used.end(now)
+	sh.PublishAt(now)
 }
 
 // RecoverFault turns a fault of memory into an error of the queue whose memory was being

@@ -14,6 +14,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/eventsocket"
 	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/engine/internal/recent"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/reason"
@@ -79,6 +80,7 @@ type Client struct {
 	Quiet         codes.Limiter
 	Reasons       *reason.Writer
 	Logged        nic.Speaker      // counts the client's explanations in the log
+	Recent        *recent.List     // the last explanations; nil: there were none
 	Bytes         uint64           // size of all regions together, placed or not
 	Late          eventsocket.Late // of its objects, because the socket Events was full
 	Count         Counts
@@ -114,12 +116,11 @@ type clientWake struct {
 	Always bool     // all its posters wake the device
 }
 
-// Portion is how many objects are destroyed between two steps. Other clients wait during
-// that time.
+// Portion is how many objects are destroyed between two steps. Other clients wait during that time.
 const Portion = 64
 
-// Destroy removes objects of one kind, at most *left, and counts *left down. Up to Portion objects go in
-// the order of their numbers, so that a run whose numbers are chosen does the same again.
+// Destroy removes objects of one kind, at most *left, and counts *left down. Up to Portion objects go in the
+// order of their numbers, so that a run whose numbers are chosen does the same again.
 func Destroy[T any](have map[uint32]T, remove func(T), left *int) {
 	numbers := make([]uint32, 0, Portion)
 	for n := range have {
@@ -140,8 +141,7 @@ func NotFound(kind string, id uint32) error {
 	return control.Errorf(control.CodeNotFound, "%s %#x: this client has none with that number", kind, id)
 }
 
-// Busy refuses to destroy an object that other objects use. users is their number. one and
-// many name their kind, in the singular and in the plural.
+// Busy refuses to destroy an object that users other objects use. one and many name their kind.
 func Busy(kind string, id uint32, users int, one, many string) error {
 	by := many
 	if users == 1 {
@@ -171,9 +171,8 @@ type ClientPass struct {
 	Queues, Stalled, Arms int    // how many of each are left to look at
 }
 
-// A roster lists those clients of a shard that have objects of one kind, for example stalled
-// queues. The clients take turns, so that a client with many objects does not keep the shard from the
-// objects of another client.
+// A roster lists those clients of a shard that have objects of one kind, for example stalled queues. Clients
+// take turns, so that one with many objects does not keep the shard from those of another client.
 type roster struct {
 	kind    rosterKind
 	Clients []*Client
@@ -192,8 +191,8 @@ const (
 	rosterKinds
 )
 
-// A Watch holds what patrol needs to know about a cold queue pair. Besides the watch, patrol
-// reads only one cache line for the queue pair: the cache line of the send record.
+// A Watch holds what patrol needs to know of a cold queue pair. Besides it, patrol reads only one cache line
+// for the queue pair: that of the send record.
 type Watch struct {
 	Rec  *shm.BE32 // send record; nil: the queue is warm
 	Q    *QP

@@ -72,12 +72,13 @@ type Extended struct {
 	SRQ    *SRQ      // of a sender: the XSRQ that its last request has named; looked up again if gone
 }
 
-// A SendQueue is the send queue of a queue pair. Counts have 64 bits here and are cut to 16
-// bits where they are compared with a record or a WQE.
+// A SendQueue is the send queue of a queue pair. Counts are cut to 16 bits where that is compared.
 type SendQueue struct {
 	Blocks    shm.Ring
 	Mask      uint64 // number of blocks - 1
 	Done      uint64 // blocks executed
+	WQEs      uint64 // WQEs executed since the queue pair was made; flushed ones do not count
+	Moved     uint64 // bytes of payload that these WQEs have moved
 	Enabled   uint64 // if managed: the queue may execute blocks until the count Done reaches this count
 	Record    *shm.BE32
 	CQ        *CQ

@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/recent"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -140,6 +141,10 @@ func (sh *Reporter) send(x *explained, held uint32) {
 		c.Count[control.CounterSuppressed]++
 		c.Quiet[x.code].Held++
 	}
+	if c.Recent == nil {
+		c.Recent = new(recent.List)
+	}
+	c.Recent.Add(x.code.String(), ev.Text, ev.Number, ev.Index)
 	sh.logExplanation(c, &ev, x.code)
 }
 

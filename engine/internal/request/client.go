@@ -151,6 +151,7 @@ func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 	clear(c.PDs)
 	delete(c.Device.Deaths, c.Number)
 	c.Device.Past.Add(&c.Count)
+	c.Device.PastErrors.Keep(c.UID, c.Program, c.Hosted.PID, c.Recent)
 	c.Device.PastTraffic[c.Hosted.Port].Add(&c.Traffic)
 	recordGone(c.Shard, c.Watched, trace.KindClientGone, c.Number)
 	c.Loop().RemoveClient(c.Client)

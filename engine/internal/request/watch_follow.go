@@ -4,12 +4,11 @@ package request
 
 import (
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
-	"github.com/nicless/nicless/internal/board"
+	"github.com/nicless/nicless/engine/internal/survey"
 	"github.com/nicless/nicless/trace"
 )
 
@@ -108,20 +107,11 @@ func follows(w *object.Watcher, c *object.Client) bool {
 	return w.All
 }
 
-// maySee reports whether c may watch other: both are of one user. Clients whose uid stands for all users that
-// have none in the engine's user namespace have no user.
-func maySee(c, other *object.Client) bool {
-	if seesAll(c) {
-		return true
-	}
-	user := c.Device.Bulletin.Users.Of
-	mine := user(c.UID)
-	return mine != board.AllUsers && mine == user(other.UID)
-}
+// maySee reports whether c may watch other.
+func maySee(c, other *object.Client) bool { return survey.Sees(c.UID, other) }
 
-// seesAll reports whether c may watch the clients of all users: its user is root or the device's own, who
-// could read the device's memory anyway.
-func seesAll(c *object.Client) bool { return c.UID == 0 || c.UID == uint32(os.Getuid()) }
+// seesAll reports whether c may watch the clients of all users.
+func seesAll(c *object.Client) bool { return survey.SeesAll(c.UID) }
 
 // followNew adds to a new client all watches that are for it.
 func (e Device) followNew(c *object.Client) {

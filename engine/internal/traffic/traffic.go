@@ -20,6 +20,8 @@ func Burst(q, p *object.QP, op wqe.Opcode, done, bytes uint64) {
 	c := q.Client
 	c.Count[control.CounterWQEs] += done
 	c.Count[control.CounterBytes] += bytes // rule: bytes are counted
+	q.SQ.WQEs += done
+	q.SQ.Moved += bytes
 	c.Traffic.Out[op&nic.OpcodeMask].Add(done, bytes)
 	p.Client.Traffic.In[op&nic.OpcodeMask].Add(done, bytes)
 }

@@ -297,6 +297,8 @@ func (sh *sender) finishWrites(q *object.QP, psn uint32) (n int) {
 	r.First += uint32(n)
 	q.Client.Count[control.CounterWQEs] += uint64(n)
 	q.Client.Count[control.CounterBytes] += bytes
+	q.SQ.WQEs += uint64(n)
+	q.SQ.Moved += bytes
 	sh.CompleteAll(c, n, completion.AllSignaled(n), 0, q.UIDX, 0,
 		object.RequesterTail(op, q.Num, uint16(first.Index)))
 	return n

@@ -146,6 +146,7 @@ func (sh *sender) SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.V
 		p.Shard.GotWork = true // the port's thread wakes the carrier
 	}
 	q.Client.Count[control.CounterBytes] += n
+	q.SQ.Moved += n
 	return sh.LoseMessage(j) // the WQE completes: a datagram is not acknowledged
 }
 

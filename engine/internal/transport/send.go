@@ -284,6 +284,8 @@ func (sh *sender) finishMessage(q *object.QP, m *object.Message) bool {
 	count := &q.Client.Count
 	count[control.CounterWQEs]++
 	count[control.CounterBytes] += m.Total
+	q.SQ.WQEs++
+	q.SQ.Moved += m.Total
 	ce := m.Head.CE()
 	if ce < wqe.CEAlways {
 		return true

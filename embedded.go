@@ -19,6 +19,7 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/server"
+	"github.com/nicless/nicless/state"
 	"github.com/nicless/nicless/verbs"
 	"golang.org/x/sys/unix"
 )
@@ -233,10 +234,17 @@ func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, err
 // ends when ctx ends or one of the two servers fails.
 func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener, table *links.Table,
 	dir string, mode fs.FileMode, cfg Config, ready func()) error {
-	closeReports, err := table.Serve(strings.TrimSuffix(dir, VerbsSuffix)+LinksSuffix, mode)
+	path := strings.TrimSuffix(dir, VerbsSuffix)
+	closeLinks, err := table.Serve(path+LinksSuffix, mode)
 	if err != nil {
 		return err
 	}
+	defer closeLinks()
+	closeState, err := server.ServeState(e, path+state.Suffix, mode)
+	if err != nil {
+		return err
+	}
+	closeReports := func() { closeLinks(); closeState() }
 	defer closeReports()
 	// The socket of reports goes before the listener gives the path to another engine.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))

@@ -32,6 +32,8 @@
 // and waits until the client has no unread descriptors (unreadAnswers.wait). It leaves the
 // closing of the socket to nic.Device.DiscardConnection, because closing can block.
 //
+// state.go answers those who ask for the state of the engine (package state), on a socket of their own.
+//
 // # Trust
 //
 // The server assumes that clients are hostile. It charges connections, memory and unread

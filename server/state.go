@@ -1,0 +1,189 @@
+//go:build linux && (amd64 || arm64)
+
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/state"
+)
+
+// Limits of those who ask for the state of an engine. A reader that stops reading has its answer cut after
+// stateTime, so the few readers that a user may have at once make others of that user wait, and nobody else:
+// mostReaders is for some views of each of sixteen users, readersOfUser for some views of one.
+const (
+	mostReaders   = 64
+	readersOfUser = 8
+	stateTime     = 10 * time.Second // for a request to come, and for each part of an answer to be taken
+)
+
+// A stateServer answers requests for the state of an engine.
+type stateServer struct {
+	e        *engine.Engine
+	patience time.Duration
+
+	mu      sync.Mutex
+	readers map[uint32]int // connections, by user
+	all     int
+}
+
+// ServeState answers requests for the state of e (package state) at a socket, until stop is called. A socket
+// that is there already is removed, so the caller must own the name. mode is the socket's permission bits. It
+// returns when it listens. When stop has returned, no file is left at path.
+func ServeState(e *engine.Engine, path string, mode fs.FileMode) (stop func(), err error) {
+	s := &stateServer{e: e, patience: stateTime, readers: make(map[uint32]int)}
+	return s.listen(path, mode)
+}
+
+func (s *stateServer) listen(path string, mode fs.FileMode) (stop func(), err error) {
+	_ = os.Remove(path)
+	l, err := unixsock.ListenStream(path, mode)
+	if err != nil {
+		return nil, err
+	}
+	go s.accept(l)
+	return func() { _ = l.Close() }, nil
+}
+
+func (s *stateServer) accept(l *net.UnixListener) {
+	for {
+		c, err := l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(time.Second) // no descriptors are left
+			continue
+		}
+		uid := nic.UnknownUser
+		cred, err := unixsock.Credentials(c)
+		if err == nil {
+			uid = cred.Uid
+		}
+		if err != nil || !s.admit(uid) {
+			refuseReader(c)
+			s.discard(uid, c)
+			continue
+		}
+		go func() {
+			defer s.leave(uid)
+			s.answer(c, uid)
+			s.discard(uid, c)
+		}()
+	}
+}
+
+// discard ends a connection. The device closes it, because a reader of an old kernel can send descriptors
+// that are slow to close (package server).
+func (s *stateServer) discard(uid uint32, c *net.UnixConn) {
+	nic.Of(s.e).DiscardConnection(uid, c, nic.Cost{})
+}
+
+// refuseReader says that there are too many readers. The line fits into the socket's buffer.
+func refuseReader(c *net.UnixConn) {
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+	why := fmt.Sprintf("%d readers of the state at once, %d of one user, are the most", mostReaders, readersOfUser)
+	_ = json.NewEncoder(c).Encode(&state.Line{Refused: why})
+	drain(c, time.Millisecond)
+}
+
+// drain reads the rest of a request that is refused, for some time at most: the kernel resets a connection
+// that is closed with bytes that nobody has read, and the reader could lose the answer.
+func drain(c *net.UnixConn, most time.Duration) {
+	_ = c.CloseWrite()
+	_ = c.SetReadDeadline(time.Now().Add(most))
+	_, _ = io.CopyN(io.Discard, c, 16*state.MostRequest)
+}
+
+func (s *stateServer) admit(uid uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == mostReaders || s.readers[uid] == readersOfUser {
+		return false
+	}
+	s.all++
+	s.readers[uid]++
+	return true
+}
+
+func (s *stateServer) leave(uid uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	s.readers[uid]--
+	if s.readers[uid] == 0 {
+		delete(s.readers, uid)
+	}
+}
+
+// A patient gives each write of an answer the same time.
+type patient struct {
+	c    *net.UnixConn
+	time time.Duration
+}
+
+func (p patient) Write(b []byte) (int, error) {
+	_ = p.c.SetWriteDeadline(time.Now().Add(p.time))
+	return p.c.Write(b)
+}
+
+// answer reads the request of a connection, and writes the answer.
+func (s *stateServer) answer(c *net.UnixConn, uid uint32) {
+	w := bufio.NewWriterSize(patient{c, s.patience}, 64<<10)
+	out := json.NewEncoder(w)
+	last := &state.Line{End: true}
+	r, err := s.request(c)
+	if err != nil {
+		last = &state.Line{Refused: err.Error()}
+	} else {
+		err := s.e.State(uid, r, func(l *state.Line) error {
+			if l.Refused != "" {
+				last = l // in place of End
+				return nil
+			}
+			return out.Encode(l)
+		})
+		if err != nil {
+			return // the reader has gone, or does not read
+		}
+	}
+	if out.Encode(last) == nil {
+		_ = w.Flush()
+	}
+	if err != nil {
+		drain(c, s.patience)
+	}
+}
+
+// request reads a request: a line of JSON.
+func (s *stateServer) request(c *net.UnixConn) (*state.Request, error) {
+	_ = c.SetReadDeadline(time.Now().Add(s.patience))
+	in := bufio.NewReaderSize(c, state.MostRequest)
+	line, err := in.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, fmt.Errorf("a request of more than %d bytes", state.MostRequest)
+	case err != nil && len(line) == 0:
+		return nil, fmt.Errorf("no request came in %v: a line of JSON such as {}", s.patience)
+	}
+	var r state.Request
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return nil, fmt.Errorf("the request is not one: %w", err)
+	}
+	return &r, nil
+}

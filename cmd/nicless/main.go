@@ -5,6 +5,7 @@
 //	nicless engine   runs the device for processes that connect to a unix socket
 //	nicless run      runs a program of rdma-core on a device made of software
 //	nicless shell    runs a shell in which all programs of rdma-core find the device
+//	nicless status   prints what an engine does, once
 //	nicless links    prints the links of an engine to other engines and hosts
 //	nicless key      makes and shows the keys of authenticated links
 //	nicless net      makes a network interface whose packets travel over an engine
@@ -38,6 +39,7 @@
 //   - bench_all.go: nicless bench all
 //   - model_*.go: one file for each command of nicless model; model_presets.go loads presets,
 //     and model_trace.go makes or reads the trace
+//   - status_find.go, status_write.go: nicless status: the engines of a machine, and the text
 //   - links_words.go: the words of nicless links for bad packets
 //   - net_report.go: what an interface reports to nicless links
 //   - trace_show.go, trace_source.go, trace_watch.go, trace_choice.go, trace_tally.go: nicless trace, where
@@ -90,6 +92,7 @@ Usage:
   nicless run [--private] [--explain] [--trace FILE] [--faults FILE]
               [--fail-on-explanation] [--] PROGRAM [ARGUMENT...]
   nicless shell [--private] [--explain]
+  nicless status [--socket PATH | --all] [--json]
   nicless links [--engine PATH] [--json]
   nicless key new|show FILE
   nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]

@@ -544,7 +544,7 @@ func (p *end) toRTR(dest uint32) control.QPAttr {
 	case control.QPTypeDCT:
 		a.Mask = control.AttrState | control.AttrPathMTU | control.AttrMinRNRTimer
 	case control.QPTypeXRC:
-		if p.q.XRCD == nil {
+		if p.q.Target() == nil {
 			a.Mask &^= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
 		}
 	}
@@ -558,7 +558,7 @@ func (p *end) toRTS() control.QPAttr {
 		State: control.StateRTS, Timeout: 31, RetryCount: 2, RNRRetry: 7, SQPSN: firstPSN, MaxRdAtomic: 4,
 	}
 	switch {
-	case p.q.XRCD != nil:
+	case p.q.Target() != nil:
 		a.Mask = control.AttrState | control.AttrSQPSN | control.AttrTimeout
 	case !p.q.Reliable():
 		a.Mask = control.AttrState | control.AttrSQPSN

@@ -3,8 +3,8 @@ package engine
 // plantedRules are changes of the source that break a rule of XRC, of data in CQEs, of moderation or
 // of multicast. The tests that begin with by find the change.
 var plantedRules = []plantedChange{
-	{"XRC: an SRQ of any domain", "internal/execution/responder.go", "s == nil || s.XRCD != p.XRCD", "s == nil", "TestXRCFaults"},
-	{"XRC: a queue pair that sends is a target", "internal/execution/responder.go", "if p.XRCD == nil {", "if p == nil {", "TestXRCSides"},
+	{"XRC: an SRQ of any domain", "internal/execution/responder.go", "s == nil || s.XRCD != p.Target()", "s == nil", "TestXRCFaults"},
+	{"XRC: a queue pair that sends is a target", "internal/execution/responder.go", "if p.Target() == nil {", "if p == nil {", "TestXRCSides"},
 	{"XRC: an SRQ serves after its end", "internal/execution/responder.go", "s.Num != n || s.Gone", "s.Num != n", "TestXRC"},
 	{"XRC: always the first SRQ", "internal/execution/responder.go", "s == nil || s.Num != n || s.Gone", "s == nil || s.Gone", "TestXRC"},
 	{"XRC: the target's receives", "internal/object/xrc.go", "return j.SRQ.Ready()", "return j.Peer.Posted()", "TestXRC"},
@@ -16,7 +16,7 @@ var plantedRules = []plantedChange{
 	{"XRC: the first close ends the domain", "internal/request/xrc.go", "d.Members[c.Client].Opened > 0 {", "d.Members[c.Client].Opened > 1 {", "TestXRCDomains"},
 	{"XRC: a domain in use is closed", "internal/request/xrc.go", "mine.Opened == 1 && mine.Used > 0", "mine.Opened == 1 && mine.Used > 2", "TestXRCDomains"},
 	{"XRC: events only for one client", "internal/object/xrc.go", "for _, c := range q.XRC.Others {", "for _, c := range q.XRC.Others[:0] {", "TestXRCDomains"},
-	{"XRC: a target of another domain is opened", "internal/request/xrc.go", "q == nil || q.XRCD != d", "q == nil", "TestXRCDomains"},
+	{"XRC: a target of another domain is opened", "internal/request/xrc.go", "q == nil || q.Target() != d", "q == nil", "TestXRCDomains"},
 
 	{"reasons: after the CQE of a WQE", "internal/execution/flush.go", "	sh.Carry(q.Client, reason.Place{Queue: q.Num, Index: uint16(q.SQ.Done)}, s)\n	sh.requesterError(q, j.Head, s)\n", "	sh.requesterError(q, j.Head, s)\n	sh.Carry(q.Client, reason.Place{Queue: q.Num, Index: uint16(q.SQ.Done)}, s)\n", "TestReasonComesBeforeTheCQE"},
 	{"reasons: none of a receive", "internal/execution/responder_fault.go", "	sh.Carry(into.Client, reason.Place{Queue: p.Num, Index: j.Index, Of: control.OfReceive}, s)\n", "	_ = reason.Place{}\n", "TestReceiverIsAtFault"},

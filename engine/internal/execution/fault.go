@@ -46,7 +46,7 @@ func (sh *queues) MemoryFault(q *object.QP, addr uintptr) {
 // receivesInto reports whether addr is in the completion queue of the receives that q's work
 // request has used at its peer p.
 func (sh *queues) receivesInto(q, p *object.QP, addr uintptr) bool {
-	if p.XRCD == nil {
+	if p.Target() == nil {
 		return p.RQ.CQ.Has(addr)
 	}
 	j := q.Job

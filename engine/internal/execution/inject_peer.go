@@ -132,7 +132,7 @@ func (sh *injector) receiveCQ(p *object.QP) *object.CQ {
 		return p.RQ.CQ
 	}
 	n := wqe.ParseXRC((*[wqe.XRCSize]byte)(sh.Scratch.WQE[wqe.CtrlSize:])).SRQN & 0xffffff
-	if s := sh.SRQs[n]; s != nil && s.XRCD == p.XRCD {
+	if s := sh.SRQs[n]; s != nil && s.XRCD == p.Target() {
 		return s.CQ
 	}
 	return nil

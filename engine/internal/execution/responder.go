@@ -143,7 +143,7 @@ func (sh *responder) Consume(j *object.Job) {
 // nameSRQ finds the XSRQ that a request to a target names, and makes it the one from which j takes receives.
 func (sh *responder) nameSRQ(q *object.QP, j *object.Job) object.Answer {
 	p, n := j.Peer, j.Request.SRQN
-	if p.XRCD == nil {
+	if p.Target() == nil {
 		sh.ExplainRequester(q, j, codes.PeerTransport, "peer QP %#06x is an XRC queue pair that sends; one that receives (XRC_RECV) is needed", p.Num)
 		return sh.RefuseRequest(p, control.EventInvalidRequest, object.AnswerInvalidRequest)
 	}
@@ -154,7 +154,7 @@ func (sh *responder) nameSRQ(q *object.QP, j *object.Job) object.Answer {
 	if s == nil || s.Num != n || s.Gone {
 		s = sh.SRQs[n]
 	}
-	if s == nil || s.XRCD != p.XRCD {
+	if s == nil || s.XRCD != p.Target() {
 		sh.ExplainRequester(q, j, codes.XRCSRQ, "%v for SRQ %#06x, which is none of the XRC domain of peer QP %#06x", j.Request.Op, n, p.Num)
 		return sh.RefuseRequest(p, control.EventInvalidRequest, object.AnswerInvalidRequest)
 	}

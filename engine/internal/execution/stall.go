@@ -42,7 +42,7 @@ func (sh *queues) wait(q *object.QP, kind object.StallKind, timer uint8) object.
 		s.Left-- // counts the retry that will follow this wait
 		traffic.Waits(q)
 		if q.Transport == control.QPTypeXRC {
-			s.SRQ = sh.Scratch.Job.SRQ
+			q.XRC.Awaits = sh.Scratch.Job.SRQ
 		}
 	}
 	s.Deadline = s.Since + s.Interval
@@ -148,8 +148,8 @@ func (sh *queues) cleared(q *object.QP) bool {
 		}
 		return sh.find(q)
 	}
-	if s := q.Stall.SRQ; s != nil {
-		return s.Gone || s.Ready() > 0
+	if q.Stall.Kind == object.NotReady && q.XRC != nil {
+		return q.XRC.Awaits.Gone || q.XRC.Awaits.Ready() > 0
 	}
 	return q.Stall.Kind == object.NoPeer || q.Conn.Peer.Posted() > 0
 }

@@ -36,9 +36,8 @@ type RequestMemory struct {
 	OnDemand bool
 }
 
-// A Client is one connection to the device, with all objects made through it. These objects
-// are destroyed with the client. Call and Close are safe for concurrent use; they run one
-// at a time.
+// A Client is one connection to the device, with all objects made through it. These objects are destroyed
+// with the client. Call and Close are safe for concurrent use; they run one at a time.
 type Client struct {
 	Device *Device
 	Shard  *Shard // changes only while all shards are stopped
@@ -200,8 +199,7 @@ type Watch struct {
 	Word uint64 // value of the record when q was last found to have no work; or UnknownWord
 }
 
-// A clientArms holds the CQs of a client that can be armed, which are those with a completion
-// channel.
+// A clientArms holds the CQs of a client that can be armed, which are those with a completion channel.
 type clientArms struct {
 	CQs       []*CQ
 	Polled    int // index in CQs of the CQ whose arm word was read last although its register had not changed
@@ -324,9 +322,8 @@ type CQ struct {
 	HeldIndex int    // index in Client.Arms.Held, plus 1; 0: no event waits
 	Solicited bool   // armed for solicited completions only
 	Notified  uint64 // value of Next when the last event was sent; last_notified_index in mlx5
-	// LastSolicited is one more than the index of the last solicited or failed
-	// completion. The device keeps it because it does not read entries, whose bytes
-	// the client may change.
+	// LastSolicited is one more than the index of the last solicited or failed completion. The device keeps
+	// it because it does not read entries, whose bytes the client may change.
 	LastSolicited uint64
 
 	Users         int // number of QPs that use this queue
@@ -349,11 +346,10 @@ type armRegister struct {
 	Last   int   // index in CQs of the CQ whose arm word was read last
 }
 
-// A Moderation holds the events of a completion queue back (completion moderation). An event that is
-// due waits until Count completions have come since the client armed the queue, or until it has waited
-// for Period. The device looks at events that wait where it looks at arm words, and does not sleep
-// past their time. So a completion of a queue without moderation, or of one that is not armed, costs
-// nothing more.
+// A Moderation holds the events of a completion queue back (completion moderation). An event that is due
+// waits until Count completions have come since the client armed the queue, or until it has waited for
+// Period. The device looks at events that wait where it looks at arm words, and does not sleep past their
+// time. So a completion of a queue without moderation, or of one that is not armed, costs nothing more.
 type Moderation struct {
 	Count  uint64
 	Period uint64 // in cycles
@@ -361,11 +357,10 @@ type Moderation struct {
 	Since  uint64 // device clock when the event became due; 0: no event waits
 }
 
-// A Session collects completions of a compressed CQ in private memory, until WriteSession
-// puts them into the queue as a title CQE and its mini CQEs. They all are completions of one queue
-// pair and of one kind, and share the bytes of the title. A session has completions of one call of
-// the fast path only, so no completion waits for work that has not been
-// announced. See docs/design/0024.
+// A Session collects completions of a compressed CQ in private memory, until WriteSession puts them into
+// the queue as a title CQE and its mini CQEs. They all are completions of one queue pair and of one kind,
+// and share the bytes of the title. A session has completions of one call of the fast path only, so no
+// completion waits for work that has not been announced. See docs/design/0024.
 type Session struct {
 	N, Most         int // completions collected, and the most; if N is 0, the fields up to Minis mean nothing
 	Rqpn, UIDX, Imm uint32

@@ -50,9 +50,8 @@ func (q *CQ) PlainButWatched() bool {
 	return q.Watched != 0 && q.LogCQE == 6 && !q.Collapsed && !q.Armed
 }
 
-// CompleteRun is Complete for n consecutive completions or fewer, and returns how many it wrote.
-// The tails differ in wqe_counter, which grows by one; tail is the first one. q is plain and has
-// room.
+// CompleteRun is Complete for n consecutive completions or fewer, and returns how many it wrote. The tails
+// differ in wqe_counter, which grows by one; tail is the first one. q is plain and has room.
 //
 // Publish: CQE tail. Observed by hostpath.CQ.Poll.
 func (q *CQ) CompleteRun(n int, rqpn, uidx uint32, bytes, time uint64, tail cqe.Tail) int {

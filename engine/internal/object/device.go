@@ -34,8 +34,7 @@ import (
 // ErrClosed is the error of a request of a client that has been closed.
 var ErrClosed = errors.New("engine: client is closed")
 
-// These are limits of the formats and of this device. The first four are logarithms to the
-// base 2.
+// These are limits of the formats and of this device. The first four are logarithms to the base 2.
 const (
 	MaxLogSQ       = 15 // blocks in a send queue; this is half of the 16-bit index space
 	MaxLogRQ       = 15 // entries in a receive queue
@@ -96,10 +95,9 @@ type hooks struct {
 	StopBound time.Duration // longest time of each of the two parts of a stop; 0: stopTime
 }
 
-// A Part is a part of a step. When a fault of memory ends a step early, the next step
-// continues after the point at which the fault ended it. So the faults of one client do
-// not keep the device from other clients: the device still visits every queue pair and
-// retries every stalled one.
+// A Part is a part of a step. When a fault of memory ends a step early, the next step continues after the
+// point at which the fault ended it. So the faults of one client do not keep the device from other clients:
+// the device still visits every queue pair and retries every stalled one.
 type Part uint8
 
 const (
@@ -248,8 +246,7 @@ type progress struct {
 // discards are the descriptors that wait to be closed.
 type discards struct{ files, Connections closers.Closers }
 
-// A watchdog holds what the watchdog goroutine reads in addition to Shard.progress, and
-// what it has found.
+// A watchdog holds what the watchdog goroutine reads in addition to Shard.progress, and what it has found.
 type watchdog struct {
 	Owners  queueOwners
 	Request atomic.Pointer[ControlRequest] // the request that is being served; nil: none
@@ -342,10 +339,9 @@ type Member struct {
 	How    nic.Membership
 }
 
-// A keyTable finds an mkey by the 32 bits of its key. It is a hash table with open
-// addressing and linear probing, at most half full. The index of a key is random, so that no client
-// can find the keys of another by trying. For random indices a plain array would need 2^24 entries,
-// which is too large.
+// A keyTable finds an mkey by the 32 bits of its key. It is a hash table with open addressing and linear
+// probing, at most half full. The index of a key is random, so that no client can find the keys of another
+// by trying. For random indices a plain array would need 2^24 entries, which is too large.
 type keyTable struct {
 	Slots  []KeySlot
 	shift  uint // 32 - log2 of len(slots)

@@ -58,7 +58,6 @@ type QP struct {
 	Suspicion Suspicion
 	Regions   [3]*Region // the regions that hold the send queue, the receive queue and the records
 
-	XRCD      *XRCD      // if q is a target: its XRC domain
 	XRC       *Extended  // on XRC
 	DC        *Dynamic   // if q is a DCI or a DCT
 	Datagrams *Datagrams // on UD
@@ -68,8 +67,18 @@ type QP struct {
 
 // An Extended is what a queue pair has for XRC.
 type Extended struct {
+	Domain *XRCD     // of a target
 	Others []*Client // of a target: the clients that have opened it, besides QP.Client
 	SRQ    *SRQ      // of a sender: the XSRQ that its last request has named; looked up again if gone
+	Awaits *SRQ      // of a sender: while Stall.Kind is NotReady, the XSRQ that has no receive
+}
+
+// Target returns the XRC domain of q if q is a target, otherwise nil.
+func (q *QP) Target() *XRCD {
+	if q.XRC == nil {
+		return nil
+	}
+	return q.XRC.Domain
 }
 
 // A SendQueue is the send queue of a queue pair. Counts are cut to 16 bits where that is compared.
@@ -189,12 +198,11 @@ func (q *QP) Posted() uint16 {
 	return n
 }
 
-// A blueFlame is the BlueFlame register of a queue pair that has one of its own. A WQE
-// that the device finds in the register is executed before the record announces it. Then
-// only one cache line moves between the processors, instead of two (ring and record). Only
-// the record is authoritative; the register is a hint. A WQE that was overwritten in the
-// register before the device saw it, or that is unusual in any way, is executed from the
-// ring.
+// A blueFlame is the BlueFlame register of a queue pair that has one of its own. A WQE that the device
+// finds in the register is executed before the record announces it. Then only one cache line moves between
+// the processors, instead of two (ring and record). Only the record is authoritative; the register is a
+// hint. A WQE that was overwritten in the register before the device saw it, or that is unusual in any way,
+// is executed from the ring.
 type blueFlame struct {
 	Half [2]*shm.Block
 	Seen [2]uint64 // the first word of each half when it was last read
@@ -256,7 +264,6 @@ type Stall struct {
 	Deadline uint64 // end of this try, on the device clock
 	CQ       *CQ    // if Kind is BehindCQ: the completion queue whose producer index must reach Index
 	Again    uint64 // device clock at which a peer in another shard is tried again
-	SRQ      *SRQ   // if Kind is NotReady, on XRC: the XSRQ that has no receive
 }
 
 type StallKind uint8
@@ -338,10 +345,9 @@ type Request struct {
 	Operand        []byte // if the request is an atomic: the bytes of the atomic segment in the WQE
 }
 
-// A Piece is N bytes and the key that gives access to them. Key is nil for inline data. Mem is nil
-// if the key is a list or a key for unmapped memory. The piece is then the N bytes of the key
-// that begin at the offset off. If the key is a list, these bytes are found run by run; a run is an entry
-// of the list.
+// A Piece is N bytes and the key that gives access to them. Key is nil for inline data. Mem is nil if the
+// key is a list or a key for unmapped memory. The piece is then the N bytes of the key that begin at the
+// offset off. If the key is a list, these bytes are found run by run; a run is an entry of the list.
 type Piece struct {
 	Mem []byte
 	Key *Mkey

@@ -50,7 +50,7 @@ func (w *Wire) BeginSending() {
 }
 
 // HasReceives reports whether q can take messages with receives.
-func (q *QP) HasReceives() bool { return q.RQ.Ring != nil || q.RQ.SRQ != nil || q.XRCD != nil }
+func (q *QP) HasReceives() bool { return q.RQ.Ring != nil || q.RQ.SRQ != nil || q.Target() != nil }
 
 // WhyNoAnswer returns why the peer of q may not answer.
 func (q *QP) WhyNoAnswer() Reason {

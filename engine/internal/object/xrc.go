@@ -42,10 +42,10 @@ func OneBlock() shm.Ring { return shm.RingOf(new(shm.Block)[:]) }
 // pair, which then has to be removed. If c is the client to which the queue pair belongs, the
 // queue pair belongs to one of the others from now on.
 func (sh *Shard) LeaveTarget(q *QP, c *Client) bool {
-	if q.XRCD == nil {
+	if q.Target() == nil {
 		return false
 	}
-	q.XRCD.Members[c].Used--
+	q.Target().Members[c].Used--
 	if len(q.XRC.Others) == 0 {
 		return false
 	}
@@ -94,7 +94,7 @@ func (j *Job) Receives() uint16 {
 
 // Owner returns the client whose memory and receives the request of j is for.
 func (j *Job) Owner() *Client {
-	if j.Peer.XRCD != nil && j.SRQ != nil {
+	if j.Peer.Target() != nil && j.SRQ != nil {
 		return j.SRQ.Client
 	}
 	return j.Peer.Client
@@ -103,13 +103,12 @@ func (j *Job) Owner() *Client {
 // ServedBy reports whether the key k may give access to the request of j, which is for a target.
 // A window of type 2 is bound to a queue pair that can post, so it never serves a target.
 func (j *Job) ServedBy(k *Mkey) bool {
-	return j.Peer.XRCD != nil && k.Domain() == j.SRQ.PD && (k.Window == nil || k.Window.Kind == 1)
+	return j.Peer.Target() != nil && k.Domain() == j.SRQ.PD && (k.Window == nil || k.Window.Kind == 1)
 }
 
-// Domain returns the protection domain to which the keys must belong that the request of j
-// names.
+// Domain returns the protection domain to which the keys must belong that the request of j names.
 func (j *Job) Domain() *PD {
-	if j.Peer.XRCD != nil {
+	if j.Peer.Target() != nil {
 		return j.SRQ.PD
 	}
 	return j.Peer.PD
@@ -125,7 +124,7 @@ func (j *Job) ReceiveDomain() *PD {
 
 // Completion returns where the receive of j completes, and the user index there.
 func (j *Job) Completion() (c *CQ, uidx uint32) {
-	if j.Peer.XRCD != nil {
+	if j.Peer.Target() != nil {
 		return j.SRQ.CQ, j.SRQ.UIDX
 	}
 	return j.Peer.RQ.CQ, j.Peer.UIDX

@@ -97,7 +97,7 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 	if m.Mask&control.AttrState != 0 {
 		to = m.State
 	}
-	required, optional, ok := states.Transition(q.Transport, q.XRCD != nil, from, to)
+	required, optional, ok := states.Transition(q.Transport, q.Target() != nil, from, to)
 	if !ok {
 		return control.Errorf(control.CodeState, "QP %#06x: no transition from %s to %s", q.Num, states.Name(from), states.Name(to))
 	}

@@ -45,7 +45,7 @@ func (e Device) recordQueue(q *object.QP, mask uint32) {
 	event := trace.Event{Kind: trace.KindQueue, Time: clock.Now(), Queue: q.Num,
 		Index: uint16(report.TraceState(a.State)), Count: uint16(transports[q.Transport]),
 		Value: uint64(q.Client.Number), Data: info.Append(nil)}
-	if q.XRCD != nil {
+	if q.Target() != nil {
 		event.Count = uint16(trace.XRCTgt)
 	}
 	recordSetup(e, &event, q.Client, mask, func(b []byte) []byte { return setupOf(q).Append(b) })

@@ -127,8 +127,8 @@ func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory,
 		return nil, err
 	}
 	rec, none := make([]byte, 8), new(object.CQ)
-	q := &object.QP{Client: c.Client, PD: new(object.PD), Transport: control.QPTypeXRC, XRCD: d,
-		XRC: new(object.Extended),
+	q := &object.QP{Client: c.Client, PD: new(object.PD), Transport: control.QPTypeXRC,
+		XRC: &object.Extended{Domain: d},
 		SQ:  object.SendQueue{Blocks: object.OneBlock(), CQ: none, Record: shm.BE32At(rec, 4)},
 		RQ:  object.ReceiveQueue{CQ: none, Record: shm.BE32At(rec, 0)},
 	}
@@ -146,7 +146,7 @@ func openTarget(c *Client, m *control.Target, _ object.RequestMemory,
 	switch {
 	case d == nil:
 		return nil, object.NotFound("XRC domain", m.XRCDN)
-	case q == nil || q.XRCD != d:
+	case q == nil || q.Target() != d:
 		return nil, control.Errorf(control.CodeNotFound, "QP %#06x: XRC domain %d has no target with that number", m.QPN, m.XRCDN)
 	case c.QPs[m.QPN] != nil:
 		return nil, control.Errorf(control.CodeBusy, "QP %#06x: this client has it already", m.QPN)

@@ -30,7 +30,7 @@ func (s *survey) queue(q *object.QP) *state.Line {
 		Transport: transports[q.Transport].String(), State: report.TraceState(q.Attr.State).String(),
 		WQEs: q.SQ.WQEs, Bytes: q.SQ.Moved, Done: q.SQ.Done, Consumed: q.RQ.Done, Failed: q.Failed,
 	}
-	if q.XRCD != nil {
+	if q.Target() != nil {
 		d.Transport = trace.XRCTgt.String()
 	}
 	if q.HasPeer() {
@@ -48,7 +48,7 @@ func (s *survey) queue(q *object.QP) *state.Line {
 	if q.RQ.SRQ != nil {
 		d.SRQ = q.RQ.SRQ.Num
 	}
-	if q.SQ.Record != nil {
+	if q.SQ.Record != nil && q.Target() == nil {
 		d.SendSize = uint32(q.SQ.Mask + 1)
 	}
 	if q.RQ.Ring != nil {

@@ -2,7 +2,7 @@
 //
 // [Decode] reads pasted text and prints each object and error: its fields, what is suspicious,
 // what syndrome and vendor byte are known to mean, and probable causes in order. [Page] prints
-// what is known about words. nicless decode, nicless explain and the page of examples/decodepage
+// what is known about words. nicless decode, nicless explain and the page of tools/decodepage
 // use both.
 //
 // The output has no byte of the input that could change a terminal. It is at most 80 columns

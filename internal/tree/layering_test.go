@@ -232,8 +232,6 @@ var mayImport = map[string][]string{
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture", "tools/explore"},
 	"examples/*":        {".", "wqe", "cqe", "accel"},
 	"examples/lastbyte": {".", "fault", "fault/rulefile"},
-	// A page for browsers, which have no engine.
-	"examples/decodepage": {"field/known", "field/report", "wqe"},
 	// Reports of trackers, repeated with rules of faults.
 	"examples/incidents": {".", "cqe", "fault", "fault/rulefile"},
 	"examples":           {},
@@ -255,6 +253,13 @@ var mayImport = map[string][]string{
 	"tools/abi":            {},
 	"tools/slowest":        {},
 	"tools/words":          {},
+
+	// Pages for browsers, which have no engine, and the browser of their tests.
+	"tools/chromium":          {"internal/proctest"},
+	"tools/decodepage":        {},
+	"tools/decodepage/answer": {"field/known", "field/report", "wqe"},
+	"tools/decodepage/run":    {"tools/decodepage"},
+	"tools/decodepage/wasm":   {"tools/decodepage/answer"},
 
 	// Tests only.
 	"internal/modules":    {},

@@ -6,10 +6,10 @@ MANDIR ?= man
 LAB = $(GO) test ./tools/lab -count=1 -v -lab -timeout 40m -parallel $$((($$(nproc) + 1) / 2))
 
 .DEFAULT_GOAL := help
-.PHONY: help check hook steady build verbs ucx gpu inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean
+.PHONY: help check hook steady build verbs ucx gpu inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test site screenshots man ci clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the command into bin/nicless
 	$(GO) build -o bin/nicless ./cmd/nicless
@@ -106,6 +106,12 @@ cross: ## build for other processors and systems
 arm64-test: ## formats, posting and the engine's steps as arm64 programs (needs qemu-user)
 	@GO=$(GO) sh .ci/arm64
 
+site: ## the documentation as a site for browsers, with the decoder, in site/; it works from file:// too
+	$(GO) run ./tools/site -o site
+
+screenshots: ## pictures of the decoder and of the site, in bin/screenshots (needs chromium)
+	CI=true $(GO) test ./tools/decodepage ./tools/site -count=1 -args -screenshots $(CURDIR)/bin/screenshots
+
 man: ## manual pages of the command, in MANDIR (man)
 	@$(GO) run ./cmd/nicless man $(MANDIR)
 
@@ -113,4 +119,4 @@ ci: ## what continuous integration runs; STAGE is quick, race, programs, network
 	bash .ci/run $(STAGE)
 
 clean: ## remove what was built
-	rm -rf bin man
+	rm -rf bin man site

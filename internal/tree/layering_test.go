@@ -260,6 +260,7 @@ var mayImport = map[string][]string{
 	"tools/decodepage/answer": {"field/known", "field/report", "wqe"},
 	"tools/decodepage/run":    {"tools/decodepage"},
 	"tools/decodepage/wasm":   {"tools/decodepage/answer"},
+	"tools/site":              {"tools/decodepage"},
 
 	// Tests only.
 	"internal/modules":    {},

@@ -2,6 +2,7 @@ package chromium
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -86,7 +87,9 @@ func Value[T any](p *Page, action chromedp.Action[T]) T {
 // Text returns the text of the first element that a CSS selector finds; it waits for the element.
 func (p *Page) Text(selector chromedp.CSS) string {
 	p.t.Helper()
-	return Value(p, chromedp.TextContent(selector))
+	p.Do(chromedp.WaitReady(selector))
+	// One evaluation, because a script may replace the element between two steps of chromedp.
+	return Evaluate[string](p, fmt.Sprintf("document.querySelector(%q).textContent", selector))
 }
 
 // Evaluate returns the value of an expression of JavaScript in the page.

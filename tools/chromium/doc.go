@@ -7,5 +7,5 @@
 //
 // A test without Chromium is skipped; it fails if the environment variable CI is "true". Nothing that a page
 // or the browser does goes to the network, unless the test's page asks for it, and Requests tells what it has
-// asked for.
+// asked for. It builds wherever chromedp does, which is everywhere but in browsers.
 package chromium

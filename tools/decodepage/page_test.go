@@ -170,9 +170,18 @@ func TestFile(t *testing.T) {
 		chromedp.WaitReady(chromedp.CSS("#result b")))
 	require.Contains(t, p.Text("#result"), "remote access error")
 
-	require.NoError(t, os.Truncate(name, 64<<20+1))
+	// The page says that a long text takes a while.
+	p.Do(chromedp.Evaluate[chromedp.Void](`var shown = [];
+		new MutationObserver(() => shown.push(result.textContent)).observe(result, { childList: true }); undefined`))
+	nothing := strings.Repeat("a line without any\n", 20_000)
+	require.NoError(t, os.WriteFile(name, []byte(nothing+"IBV_WC_RNR_RETRY_EXC_ERR\n"), 0o600))
+	p.Do(chromedp.SetUploadFiles(chromedp.CSS("#file"), []string{name}))
+	_ = chromium.Value(p, chromedp.Poll[bool](`shown.some((text) => text.includes("syndrome 0x16"))`))
+	require.Equal(t, "Decoding …", chromium.Evaluate[string](p, "shown[0]"))
+
+	require.NoError(t, os.Truncate(name, 32<<20+1))
 	p.Do(chromedp.SetUploadFiles(chromedp.CSS("#file"), []string{name}),
 		chromedp.WaitNotPresent(chromedp.CSS("#result b")))
-	require.Contains(t, p.Text("#result"), "The file has 67108865 bytes; the page reads at most 67108864.")
+	require.Contains(t, p.Text("#result"), "The file has 33554433 bytes; the page reads at most 33554432.")
 	require.Empty(t, p.Problems())
 }

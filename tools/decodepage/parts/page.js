@@ -3,8 +3,12 @@
 // HTML.
 "use strict";
 
-// The whole file is in memory here, unlike in the command.
-const mostBytes = 64 << 20;
+// The whole file is in memory here, unlike in the command, and the page stands still while it is decoded: some
+// 15 s for so many bytes.
+const mostBytes = 32 << 20;
+
+// Texts of more characters take long enough that the page says so.
+const long = 256 << 10;
 
 const examples = {
   "an error of libmlx5": `mlx5: cn10: got completion with error:
@@ -40,7 +44,15 @@ function show(text) {
   byId("result").replaceChildren(...lines);
 }
 
-function decode(text) {
+let decodes = 0;
+
+async function decode(text) {
+  const number = ++decodes;
+  if (text.length > long) {
+    show("Decoding …");
+    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
+    if (number !== decodes) return; // another text has come
+  }
   try {
     show(niclessAnswer(text));
   } catch (err) {

@@ -270,3 +270,22 @@ func TestStateOfErrors(t *testing.T) {
 	_, gone = errorsOf(100_001)
 	require.Empty(t, gone, "of another user")
 }
+
+// BenchmarkState is one answer with all objects of a client, without JSON.
+func BenchmarkState(b *testing.B) {
+	for _, queues := range []int{2, 4000} {
+		b.Run(fmt.Sprint(queues), func(b *testing.B) {
+			r := newRig(b, Config{})
+			h := r.host("many")
+			c := h.cq(control.CQ{LogSize: 4})
+			for range queues {
+				h.qp(control.QP{LogSQ: 2, LogRQ: 2}, c, c)
+			}
+			for b.Loop() {
+				err := r.d.State(0, &state.Request{}, func(*state.Line) error { return nil })
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(queues), "ns/queue")
+		})
+	}
+}

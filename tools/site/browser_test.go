@@ -64,6 +64,9 @@ func TestFirstPageInABrowser(t *testing.T) {
 	p.Do(chromedp.WaitReady(chromedp.CSS("#conformance")))
 	p.Do(chromedp.Click(chromedp.CSS(`main a[href="../VERBS.html#asynchronous-events"]`)))
 	p.Do(chromedp.WaitReady(chromedp.CSS("#asynchronous-events:target")))
+	top := `document.querySelector("#asynchronous-events").getBoundingClientRect().top`
+	require.Less(t, chromium.Evaluate[float64](p, top), 100.0, "the section is at the top of the window")
+	p.Screenshot(*screenshots, "site-section")
 	require.Empty(t, p.Problems())
 	for _, r := range p.Requests() {
 		require.Regexp(t, "^(file|data):", r)

@@ -20,6 +20,7 @@ WORKDIR /src
 COPY go.mod go.sum go.work go.work.sum ./
 COPY tools/go.mod tools/go.sum tools/
 COPY cmd/nicless/go.mod cmd/nicless/go.sum cmd/nicless/
+COPY cuda/go.mod cuda/go.sum cuda/
 RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o /out/nicless ./cmd/nicless

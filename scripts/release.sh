@@ -79,10 +79,10 @@ compiler() {
 build_command() {
 	tags=
 	if [ "${SHIM:-yes}" = yes ] && [ -e "$src/verbs/shim/Makefile" ] && cc=$(compiler "$1"); then
-		make -s -C "$src/verbs/shim" clean OUT=libnicless_verbs.so
-		make -s -C "$src/verbs/shim" CC="$cc" CFLAGS=-O2 OUT=libnicless_verbs.so
-		make -s -C "$src/fabric/ucx/carrier" clean OUT=nicless-ucx
-		make -s -C "$src/fabric/ucx/carrier" CC="$cc" CFLAGS=-O2 OUT=nicless-ucx
+		make -s -C "$src/release/oldest" CC="$cc" OUT="$work/c/$1"
+		"$work/release" glibc "$work/c/$1"/*
+		cp "$work/c/$1/libnicless_verbs.so" "$src/verbs/shim"
+		cp "$work/c/$1/nicless-ucx" "$src/fabric/ucx/carrier"
 		tags=shim
 		echo "release: $1: with the library for verbs programs and the carrier for UCX, by $cc"
 	else
@@ -91,6 +91,9 @@ build_command() {
 	(cd "$src" && GOFLAGS="${GOFLAGS:-}" CGO_ENABLED=0 GOOS=linux GOARCH=$1 GOAMD64=v1 GOARM64=v8.0 \
 		$GO build -trimpath -buildvcs=true -tags "$tags" -ldflags '-s -w -buildid=' -o "$2" ./cmd/nicless)
 }
+
+# The part of this script that is in Go.
+(cd "$src/release" && CGO_ENABLED=0 $GO build -o "$work/release" .)
 
 # Completions and man pages are the same for all processors. They are written once, by a command
 # that is built for this machine.

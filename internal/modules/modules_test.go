@@ -33,6 +33,16 @@ func TestOtherModules(t *testing.T) {
 		t.Skip("GOWORK=off: the other modules need the workspace")
 	}
 	openAll(t)
+	var packages []string
+	for _, folder := range others {
+		packages = append(packages, "./"+folder+"/...")
+	}
+	testModules(t, "", packages...)
+}
+
+// testModules runs go test in a folder, for packages of other modules, with the flags of this test.
+func testModules(t *testing.T, folder string, packages ...string) {
+	t.Helper()
 	args := []string{"test", "-p", "1"}
 	if testing.Short() {
 		args = append(args, "-short")
@@ -55,17 +65,26 @@ func TestOtherModules(t *testing.T) {
 		ctx, cancel = context.WithDeadline(ctx, end)
 		defer cancel()
 	}
-	for _, folder := range others {
-		args = append(args, "./"+folder+"/...")
-	}
-	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	// go ends the tests that it has started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 2 * time.Second
-	cmd.Dir = root
+	cmd.Dir = filepath.Join(root, folder)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s\n%s", strings.Join(cmd.Args, " "), out)
 	require.NoError(t, err)
+}
+
+// The module that makes releases has a workspace of its own, so a go command reaches it only from its folder.
+func TestReleaseModule(t *testing.T) {
+	if os.Getenv(apart) != "" {
+		t.Skipf("%s: they run apart", apart)
+	}
+	if _, err := os.Stat(filepath.Join(root, "release/go.mod")); os.IsNotExist(err) {
+		t.Skip("the other modules are not here: this is no checkout")
+	}
+	openAll(t)
+	testModules(t, "release", "./...")
 }
 
 // openAll opens all files of the tree. go test notes them, and does not take this test's result from its

@@ -70,7 +70,7 @@ struct nv_process *nv_enter(struct nv_entry *e) {
 	/* Signals are blocked before the lock is taken: a signal handler that called this
 	 * library while its own thread has the lock would wait for ever. */
 	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &e->signals);
+	sigprocmask(SIG_BLOCK, &all, &e->signals);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &e->cancel);
 	nv_quiet(1);
 	pthread_mutex_lock(&p->lock); /* a lock of zeros is free, in glibc and in musl */
@@ -83,6 +83,6 @@ int nv_leave(struct nv_process *p, const struct nv_entry *e, int error) {
 	nv_quiet(-1);
 	pthread_setcancelstate(e->cancel, &ignored);
 	errno = error ? error : e->error;
-	pthread_sigmask(SIG_SETMASK, &e->signals, NULL);
+	sigprocmask(SIG_SETMASK, &e->signals, NULL);
 	return error ? -1 : 0;
 }

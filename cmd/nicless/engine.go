@@ -284,11 +284,18 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		// and stays awake to do so, every 20 us.
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + waitingThreads)
 	}
+	service := takeManager()
+	if f.readyFD > 0 {
+		service = "" // the engine of a program is no service, although its program may be one
+	}
+	reported := service.reportStop(ctx, stderr)
+	defer reported()
 	err = nicless.Serve(ctx, f.socket, fs.FileMode(mode), cfg, func() {
 		fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", f.socket, os.Getpid())
 		if f.readyFD > 0 {
 			notifyReady(f.readyFD)
 		}
+		service.report("READY=1", stderr)
 	})
 	if err != nil {
 		return &hinted{err: err, hint: f.hint(err)}

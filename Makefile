@@ -7,6 +7,7 @@ LAB = $(GO) test ./tools/lab -count=1 -v -lab -timeout 40m -parallel $$((($$(npr
 
 .DEFAULT_GOAL := help
 .PHONY: help check hook steady build verbs ucx gpu inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test site screenshots man ci clean
+.PHONY: help check hook steady build verbs ucx gpu inside onefile release demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +30,12 @@ inside: # what -tags shim puts into the command
 
 onefile: inside ## build bin/nicless with the library for verbs programs, and the carrier for UCX, inside
 	$(GO) build -tags shim -o bin/nicless ./cmd/nicless
+
+# Without a version it is the next one, before its release: with the number of the commit.
+VERSION ?= $(shell sed -n 's/.*nicless\/tools \(v[0-9.]*\) =>.*/\1/p' go.work)-dev.$(shell git rev-list --count HEAD)
+
+release: ## all files of a release of the last commit, in dist: VERSION (vX.Y.Z), ARCHS ("amd64 arm64")
+	@GO=$(GO) scripts/release.sh $(VERSION)
 
 demo: ## one RDMA write byte by byte, then 300,000 operations
 	$(GO) run ./cmd/nicless demo
@@ -120,3 +127,4 @@ ci: ## what continuous integration runs; STAGE is quick, race, programs, network
 
 clean: ## remove what was built
 	rm -rf bin man site
+	rm -rf bin man dist

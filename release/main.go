@@ -1,6 +1,11 @@
 // Release makes the parts of a release for which a shell is not enough. scripts/release.sh starts it.
 //
 //	release glibc FILE...    refuses ELF files that glibc 2.31 does not load
+//	release licenses ...     writes LICENSES into the tree of a tarball: of all that is in the command
+//	release packages ...     makes .deb and .rpm from the tree
+//	release bill ...         writes the bill of materials of the command
+//
+// Each but the first has flags: -h lists them.
 package main
 
 import (
@@ -13,7 +18,10 @@ import (
 
 // commands are those of this program, by their names. Each takes the arguments after its name.
 var commands = map[string]func(args []string) error{
-	"glibc": checkGlibc,
+	"glibc":    checkGlibc,
+	"packages": writePackages,
+	"bill":     writeBill,
+	"licenses": writeLicenses,
 }
 
 func main() {

@@ -4,11 +4,14 @@
 #   scripts/release.sh v0.2.0              # into dist/
 #   ARCHS=amd64 scripts/release.sh v0.2.0-test.1 /tmp/dist
 #
-# The script writes a tarball nicless-VERSION-linux-ARCH.tar.gz for each of ARCHS (default:
-# "amd64 arm64"), and the file SHA256SUMS, into the directory OUT. A tarball holds the static command, the
-# C headers with their Makefile, completions, man pages and the documentation. If a C compiler for the
-# processor is installed (gcc, aarch64-linux-gnu-gcc), the command contains the library for verbs programs.
-# SHIM=no leaves the library out.
+# The script writes into the directory OUT, for each of ARCHS (default: "amd64 arm64"), a tarball
+# nicless-VERSION-linux-ARCH.tar.gz, packages of Debian and RPM, and a bill of materials, and the file
+# SHA256SUMS. A tarball holds the static command, the C headers with their Makefile, completions, man pages,
+# the documentation and all licences. If a C compiler for the processor is installed (gcc,
+# aarch64-linux-gnu-gcc), the command contains the library for verbs programs, which loads with glibc 2.31
+# and newer. SHIM=no leaves the library out.
+#
+# It needs no network if the modules are in Go's cache (go mod download; cd release && go mod download).
 #
 # The script builds the commit REF (default: HEAD) in a new clone, so files that are not committed are
 # left out. The clone is tagged VERSION, tools/VERSION, cmd/nicless/VERSION and cuda/VERSION, one tag for each
@@ -116,8 +119,13 @@ for arch in ${ARCHS:-amd64 arm64}; do
 		mkdir "$dir/include" && cp -R include/nicless include/nicless.pc.in include/Makefile "$dir/include")
 	find "$dir" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +
 	chmod 755 "$dir/nicless"
+	"$work/release" licenses -tree "$dir" -modcache "$($GO env GOMODCACHE)" -goroot "$($GO env GOROOT)"
+	chmod 644 "$dir/LICENSES"
+	of="-tree $dir -arch $arch -version $version -epoch $SOURCE_DATE_EPOCH"
+	packages=$("$work/release" packages $of -out "$out")
+	"$work/release" bill $of -out "$out/$name.cdx.json"
 	tar -C "$work/tree" --sort=name --format=ustar --mtime="@$SOURCE_DATE_EPOCH" \
 		--owner=0 --group=0 --numeric-owner -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
-	(cd "$out" && sha256sum "$name.tar.gz" >>SHA256SUMS)
+	(cd "$out" && sha256sum "$name.tar.gz" $packages "$name.cdx.json" >>SHA256SUMS)
 done
 cat "$out/SHA256SUMS"

@@ -8,6 +8,7 @@ LAB = $(GO) test ./tools/lab -count=1 -v -lab -timeout 40m -parallel $$((($$(npr
 .DEFAULT_GOAL := help
 .PHONY: help check hook steady build verbs ucx gpu inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test site screenshots man ci clean
 .PHONY: help check hook steady build verbs ucx gpu inside onefile release demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean
+.PHONY: help check hook steady build verbs ucx gpu inside onefile release packages demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +37,9 @@ VERSION ?= $(shell sed -n 's/.*nicless\/tools \(v[0-9.]*\) =>.*/\1/p' go.work)-d
 
 release: ## all files of a release of the last commit, in dist: VERSION (vX.Y.Z), ARCHS ("amd64 arm64")
 	@GO=$(GO) scripts/release.sh $(VERSION)
+
+packages: ## fetch the packages of Debian for images of a release into bin/packages: ARCHS ("amd64 arm64")
+	@for arch in $(or $(ARCHS),amd64 arm64); do scripts/image-packages bin/packages/$$arch $$arch || exit; done
 
 demo: ## one RDMA write byte by byte, then 300,000 operations
 	$(GO) run ./cmd/nicless demo

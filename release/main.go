@@ -4,6 +4,7 @@
 //	release licenses ...     writes LICENSES into the tree of a tarball: of all that is in the command
 //	release packages ...     makes .deb and .rpm from the tree
 //	release bill ...         writes the bill of materials of the command
+//	release image ...        makes the image of a container from packages of Debian and the command
 //
 // Each but the first has flags: -h lists them.
 package main
@@ -22,6 +23,7 @@ var commands = map[string]func(args []string) error{
 	"packages": writePackages,
 	"bill":     writeBill,
 	"licenses": writeLicenses,
+	"image":    writeImage,
 }
 
 func main() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/release/bill"
+	"github.com/nicless/nicless/release/image"
 	"github.com/nicless/nicless/release/pack"
 )
 
@@ -78,4 +79,19 @@ func write(path string, fill func(w *os.File) error) error {
 		return err
 	}
 	return nil
+}
+
+// writeImage makes the image of a container.
+func writeImage(args []string) error {
+	var r pack.Release
+	f := flag.NewFlagSet("image", flag.ContinueOnError)
+	seconds := describeRelease(f, &r)
+	packages := f.String("packages", "", "a folder with packages of Debian")
+	out := f.String("out", "", "the file for the image")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	at := time.Unix(*seconds, 0)
+	i := image.Image{Packages: *packages, Tree: r.Tree, Version: r.Version, Arch: r.Arch, Time: at}
+	return i.Write(*out)
 }

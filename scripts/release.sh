@@ -9,9 +9,11 @@
 # SHA256SUMS. A tarball holds the static command, the C headers with their Makefile, completions, man pages,
 # the documentation and all licences. If a C compiler for the processor is installed (gcc,
 # aarch64-linux-gnu-gcc), the command contains the library for verbs programs, which loads with glibc 2.31
-# and newer. SHIM=no leaves the library out.
+# and newer. SHIM=no leaves the library out. If PACKAGES (default: bin/packages) has packages of Debian in
+# the folder ARCH (scripts/image-packages fetches them), an image of a container is written too, as docker load
+# reads it.
 #
-# It needs no network if the modules are in Go's cache (go mod download; cd release && go mod download).
+# It needs no network if the modules are in Go's cache (go mod download; cd release && GOWORK=off go mod download).
 #
 # The script builds the commit REF (default: HEAD) in a new clone, so files that are not committed are
 # left out. The clone is tagged VERSION, tools/VERSION, cmd/nicless/VERSION and cuda/VERSION, one tag for each
@@ -36,6 +38,7 @@ out=${2:-$root/dist}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 GO=${GO:-go}
+packaged=${PACKAGES:-$root/bin/packages}
 
 # A version that is not a prerelease must be the newest version in the changelog.
 case $version in
@@ -96,7 +99,7 @@ build_command() {
 }
 
 # The part of this script that is in Go.
-(cd "$src/release" && CGO_ENABLED=0 $GO build -o "$work/release" .)
+(cd "$src/release" && GOWORK=off CGO_ENABLED=0 $GO build -o "$work/release" .)
 
 # Completions and man pages are the same for all processors. They are written once, by a command
 # that is built for this machine.
@@ -124,8 +127,15 @@ for arch in ${ARCHS:-amd64 arm64}; do
 	of="-tree $dir -arch $arch -version $version -epoch $SOURCE_DATE_EPOCH"
 	packages=$("$work/release" packages $of -out "$out")
 	"$work/release" bill $of -out "$out/$name.cdx.json"
+	image=
+	if ls "$packaged/$arch"/*.deb >/dev/null 2>&1; then
+		image=$name.image.tar
+		"$work/release" image $of -packages "$packaged/$arch" -out "$out/$image"
+	else
+		echo "release: $arch: without an image, for which $packaged/$arch has no packages (scripts/image-packages)"
+	fi
 	tar -C "$work/tree" --sort=name --format=ustar --mtime="@$SOURCE_DATE_EPOCH" \
 		--owner=0 --group=0 --numeric-owner -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
-	(cd "$out" && sha256sum "$name.tar.gz" $packages "$name.cdx.json" >>SHA256SUMS)
+	(cd "$out" && sha256sum "$name.tar.gz" $packages "$name.cdx.json" $image >>SHA256SUMS)
 done
 cat "$out/SHA256SUMS"

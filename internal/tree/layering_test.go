@@ -265,6 +265,7 @@ var mayImport = map[string][]string{
 	"release":       {"release/*"},
 	"release/bill":  {},
 	"release/glibc": {},
+	"release/image": {},
 	"release/pack":  {},
 
 	// Tests only.

@@ -106,8 +106,8 @@ func TestActionRunsCommandsThatExist(t *testing.T) {
 		Runs struct {
 			Using string
 			Steps []struct {
-				Name, Uses, Run, Shell string
-				With, Env              map[string]string
+				ID, If, Name, Uses, Run, Shell string
+				With, Env                      map[string]string
 			}
 		}
 	}

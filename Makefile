@@ -6,9 +6,7 @@ MANDIR ?= man
 LAB = $(GO) test ./tools/lab -count=1 -v -lab -timeout 40m -parallel $$((($$(nproc) + 1) / 2))
 
 .DEFAULT_GOAL := help
-.PHONY: help check hook steady build verbs ucx gpu inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test site screenshots man ci clean
-.PHONY: help check hook steady build verbs ucx gpu inside onefile release demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean
-.PHONY: help check hook steady build verbs ucx gpu inside onefile release packages demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean
+.PHONY: help check hook steady build verbs ucx gpu inside onefile release packages demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test site screenshots man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,5 +128,4 @@ ci: ## what continuous integration runs; STAGE is quick, race, programs, network
 	bash .ci/run $(STAGE)
 
 clean: ## remove what was built
-	rm -rf bin man site
-	rm -rf bin man dist
+	rm -rf bin man site dist

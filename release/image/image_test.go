@@ -75,6 +75,17 @@ func TestImage(t *testing.T) {
 	require.Equal(t, []string{"nicless"}, config.Config.Entrypoint)
 	require.Len(t, config.RootFS.DiffIDs, 2)
 
+	layers, err := built.Layers()
+	require.NoError(t, err)
+	for _, l := range layers {
+		r, err := l.Uncompressed()
+		require.NoError(t, err)
+		text, err := io.ReadAll(r)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		require.True(t, bytes.HasSuffix(text, make([]byte, 1024)), "the archive has an end, which GNU tar wants")
+	}
+
 	have := map[string]string{}
 	seen := map[string]bool{".": true}
 	flat := mutate.Extract(built)

@@ -110,7 +110,8 @@ func (l *layer) archive() ([]byte, error) {
 			return nil, err
 		}
 	}
-	return b.Bytes(), w.Close()
+	err := w.Close() // writes the end of the archive
+	return b.Bytes(), err
 }
 
 // order says in which part of the archive an entry is.

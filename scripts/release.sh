@@ -16,8 +16,8 @@
 # It needs no network if the modules are in Go's cache (go mod download; cd release && GOWORK=off go mod download).
 #
 # The script builds the commit REF (default: HEAD) in a new clone, so files that are not committed are
-# left out. The clone is tagged VERSION, tools/VERSION, cmd/nicless/VERSION and cuda/VERSION, one tag for each
-# module, so that Go stamps VERSION into the command as it does for "go install ...@VERSION". The same commit, Go and C
+# left out. The clone is tagged VERSION, tools/VERSION, cmd/nicless/VERSION, cuda/VERSION and
+# deploy/VERSION, one tag for each module, so that Go stamps VERSION into the command as it does for "go install ...@VERSION". The same commit, Go and C
 # compiler always give the same bytes: files have the commit's time and no owner, and contain no path of this
 # machine.
 set -eu
@@ -47,7 +47,7 @@ case $version in
 	newest=$(git -C "$root" show "$ref:CHANGELOG.md" | sed -n 's/^## \(v[0-9][0-9.]*\).*/\1/p' | head -n 1)
 	[ "$newest" = "$version" ] || fail "version $version; the newest one in CHANGELOG.md is ${newest:-missing}"
 	# go install installs the command with the library and the instruments of the versions that its go.mod names.
-	for file in go.work tools/go.mod cmd/nicless/go.mod cuda/go.mod; do
+	for file in go.work tools/go.mod cmd/nicless/go.mod cuda/go.mod deploy/go.mod; do
 		others=$(git -C "$root" show "$ref:$file" | sed -n 's/^.*github.com\/nicless\/nicless[^ ]* \(v[0-9][^ ]*\).*/\1/p' | sort -u | grep -vxF "$version" || true)
 		[ -z "$others" ] || fail "version $version; $file names $others: scripts/tidy $version writes the new one"
 	done
@@ -61,7 +61,7 @@ git clone --quiet --no-hardlinks "$root" "$src"
 git -C "$src" -c advice.detachedHead=false checkout --quiet "$ref"
 # The clone has only the tags of this version, because Go uses the nearest tag.
 git -C "$src" tag -l | xargs -r git -C "$src" tag -d >/dev/null
-for tag in "$version" "tools/$version" "cmd/nicless/$version" "cuda/$version"; do
+for tag in "$version" "tools/$version" "cmd/nicless/$version" "cuda/$version" "deploy/$version"; do
 	git -C "$src" -c user.name=release -c user.email= tag "$tag"
 done
 SOURCE_DATE_EPOCH=$(git -C "$src" log -1 --format=%ct)

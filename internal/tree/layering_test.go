@@ -207,6 +207,12 @@ var mayImport = map[string][]string{
 	"cuda/lib":             {"cuda/internal/gpu", "cuda/internal/fatbin"},
 	"internal/fatbin":      {}, // writes fat binaries, for compilers that do not come from NVIDIA
 
+	// Devices for the pods of a Kubernetes node, in a module of their own. Engines are other processes.
+	"deploy":                       {},
+	"deploy/internal/engines":      {".", "verbs"}, // names and limits only
+	"deploy/internal/plugin":       {"deploy/internal/engines"},
+	"deploy/nicless-device-plugin": {"deploy/internal/engines", "deploy/internal/plugin"},
+
 	// The host API, and the only place where device and host meet.
 	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "state", "trace"},
 
@@ -350,6 +356,7 @@ func TestLayering(t *testing.T) {
 // inOtherModule reports whether a folder is in a module of its own. See docs/design/0057.
 func inOtherModule(dir string) bool {
 	return slices.ContainsFunc([]string{"tools/", "cmd/nicless/", "cuda/", "release/"}, func(m string) bool { return strings.HasPrefix(dir+"/", m) })
+	return slices.ContainsFunc([]string{"tools/", "cmd/nicless/", "cuda/", "deploy/"}, func(m string) bool { return strings.HasPrefix(dir+"/", m) })
 }
 
 func TestAssemblyIsConfined(t *testing.T) {
@@ -365,7 +372,7 @@ func TestAssemblyIsConfined(t *testing.T) {
 // needLinux lists the packages that build only on Linux on amd64 and arm64. On other systems,
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
-var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "tools/lab", "tools/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock", "cuda/internal/gpu", "cuda/lib",
+var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "tools/lab", "tools/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock", "cuda/internal/gpu", "cuda/lib", "deploy/internal/*",
 	"tools/bench", "tools/internal/scratch", "tools/torture", "tools/filecopy", "tools/internal/cores", "tools/calibrate"}
 
 // All packages must build on every system, because the formats and nicless decode work

@@ -66,9 +66,9 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.Usage = func() {}
 	f.IntVar(&o.devices, "devices", max(2, runtime.NumCPU()), "")
 	f.StringVar(&o.resource, "resource", plugin.Resource, "")
-	f.StringVar(&o.dir, "dir", "/var/lib/nicless", "")
+	f.StringVar(&o.dir, "dir", plugin.Directory, "")
 	f.StringVar(&o.kubelet, "kubelet", filepath.Clean(api.DevicePluginPath), "")
-	f.StringVar(&o.cdi, "cdi", "/var/run/cdi", "")
+	f.StringVar(&o.cdi, "cdi", plugin.CDIDirectory, "")
 	f.StringVar(&o.command, "nicless", "", "")
 	f.StringVar(&o.library, "library", "", "")
 	f.Func("user", "", func(text string) (err error) { o.user, err = parseUser(text); return err })

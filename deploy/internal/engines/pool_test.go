@@ -25,10 +25,9 @@ const engine = `#!/bin/sh
 printf '%s\n' "$@" >"$3.arguments"
 printf ready >&3
 exec 3>&-
-trap 'exit 0' TERM
-while :; do
-	sleep 1 & wait $!
-done
+tail -f /dev/null >/dev/null 2>&1 &
+trap 'kill $!; exit 0' TERM
+wait
 `
 
 // config returns one whose engines are made by this script.
@@ -110,8 +109,8 @@ func TestEngineThatDoesNotStart(t *testing.T) {
 	require.ErrorIs(t, p.Start(ctx, []string{"1"}), context.Canceled)
 }
 
-// An engine that dies at once each time is started again, each time later.
-func TestPauses(t *testing.T) {
+// An engine that dies at once each time is started again and again, until the pool is closed.
+func TestEngineThatAlwaysDies(t *testing.T) {
 	c := config(t, "#!/bin/sh\nprintf ready >&3\n")
 	p := open(t, c)
 	begun := time.Now()

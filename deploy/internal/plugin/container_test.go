@@ -44,6 +44,7 @@ func newContainer(t *testing.T, a *api.ContainerAllocateResponse) *container {
 // script makes the root at $1 and executes its other arguments there. Only directories that a container of
 // Debian has are in it: those of programs, and settings of libibverbs.
 const script = `set -e
+PATH=$PATH:/usr/sbin:/sbin
 root=$1 user=$2
 shift 2
 mount --make-rprivate /

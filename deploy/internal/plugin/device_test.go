@@ -88,6 +88,7 @@ func TestTwoDevicesOfAContainer(t *testing.T) {
 
 // A pod that has not asked for a device has none: this is what its user sees.
 func TestPodWithoutADevice(t *testing.T) {
+	needsPrograms(t)
 	// The second on kernels without ib_uverbs.
 	require.Regexp(t, "No IB devices found|Failed to get IB devices list: Function not implemented",
 		(&container{t: t}).fails("ibv_devinfo"))

@@ -18,11 +18,26 @@ type endpoint struct {
 	path    string
 	file    os.FileInfo
 	server  *grpc.Server
+	socket  *net.UnixListener
 	closing chan struct{}
 }
 
-// listen makes an endpoint. A socket that nobody serves is replaced.
-func listen(cfg *Config) (*endpoint, error) {
+// listen makes an endpoint. A socket that nobody serves is replaced. A kubelet that starts meanwhile removes
+// the new socket, which is made again then.
+func listen(cfg *Config) (e *endpoint, err error) {
+	for range listenTries {
+		e, err = listenOnce(cfg)
+		if !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	return e, err
+}
+
+// listenTries is more often than a kubelet starts in the time that listening takes.
+const listenTries = 10
+
+func listenOnce(cfg *Config) (*endpoint, error) {
 	path := filepath.Join(cfg.Kubelet, SocketName(cfg.Resource))
 	if c, err := net.Dial("unix", path); err == nil {
 		_ = c.Close()
@@ -37,11 +52,12 @@ func listen(cfg *Config) (*endpoint, error) {
 	}
 	// By the time that this listener ends, the name can be another listener's.
 	l.SetUnlinkOnClose(false)
-	e := &endpoint{path: path, server: grpc.NewServer(), closing: make(chan struct{})}
-	e.file, err = os.Lstat(path)
+	file, err := os.Lstat(path)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	e := &endpoint{path: path, file: file, server: grpc.NewServer(), socket: l,
+		closing: make(chan struct{})}
 	api.RegisterDevicePluginServer(e.server, &server{cfg: cfg, closing: e.closing})
 	go func() {
 		if err := e.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -69,5 +85,12 @@ func (e *endpoint) close() {
 	if e.present() {
 		_ = os.Remove(e.path)
 	}
+	e.stop()
+}
+
+// stop ends the server and its socket, and leaves the socket's file. A server that has not begun to serve
+// does not know the socket yet.
+func (e *endpoint) stop() {
 	e.server.Stop()
+	_ = e.socket.Close()
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -19,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// built has the command and the library, of this tree.
+// built has the commands and the library, of this tree.
 var built string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
@@ -34,18 +35,47 @@ func testMain(m *testing.M) int {
 		panic(err)
 	}
 	built = dir
+	return m.Run()
+}
+
+// build makes what is in built, for the first test that needs it.
+var build = sync.OnceValue(func() error {
 	for _, args := range [][]string{
-		{"go", "build", "-o", dir, "./cmd/nicless"},
-		{"make", "-s", "-C", "verbs/shim", "OUT=" + filepath.Join(dir, engines.LibraryName)},
+		{"go", "build", "-o", built, "./cmd/nicless", "./deploy/nicless-device-plugin"},
+		{"make", "-s", "-C", "verbs/shim", "OUT=" + filepath.Join(built, engines.LibraryName)},
 	} {
 		c := exec.Command(args[0], args[1:]...)
 		c.Dir = "../../.."
 		if out, err := c.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "%v: %v\n%s", args, err, out)
-			return 1
+			return fmt.Errorf("%v: %w\n%s", args, err, out)
 		}
 	}
-	return m.Run()
+	return nil
+})
+
+// programs are what the tests run: packages gcc, make, mount, util-linux, iproute2, ibverbs-utils, perftest.
+var programs = []string{"cc", "make", "mount", "setpriv", "ip", "rdma", "ibv_devinfo", "ibv_rc_pingpong", "ib_write_bw"}
+
+// needsPrograms builds the commands, and skips the test where programs are missing or no user may make
+// namespaces. In CI nothing is missing.
+func needsPrograms(t *testing.T) {
+	t.Helper()
+	var err error
+	for _, p := range programs {
+		if err == nil {
+			_, err = exec.LookPath(p)
+		}
+	}
+	if err == nil {
+		c := exec.Command("true")
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS}
+		err = c.Run()
+	}
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	require.NoError(t, build())
 }
 
 // A node has a plugin, and directories as those of a node.
@@ -57,13 +87,16 @@ type node struct {
 	pool    *engines.Pool
 	user    *engines.User
 	command string
-	stop    context.CancelFunc
-	ended   chan error
+	// of the command, besides SYS_PTRACE: as setpriv takes them, each after a comma
+	capabilities string
+	stop         context.CancelFunc
+	ended        chan error
 }
 
 // newNode makes the directories of a node without a plugin. Their paths are short, as sockets need.
 func newNode(t *testing.T) *node {
 	t.Helper()
+	needsPrograms(t)
 	dir, err := os.MkdirTemp("", "nk")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o711)) // engines of another user look for their directories in it
@@ -109,20 +142,28 @@ func (n *node) end() {
 // engine returns the process number of the engine of a device; 0: there is none.
 func (n *node) engine(id string) int {
 	n.t.Helper()
-	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	require.NoError(n.t, err)
-	for _, path := range list {
-		text, _ := os.ReadFile(path)
-		if !strings.Contains(string(text), "\x00"+filepath.Join(n.state, "devices", id, "engine.sock")+"\x00") {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		require.NoError(n.t, err)
+	for _, pid := range processes(n.t, filepath.Join(n.state, "devices", id, "engine.sock")) {
 		if parent(pid) == os.Getpid() { // and not the process that holds the engine's memory map
 			return pid
 		}
 	}
 	return 0
+}
+
+// processes returns the processes that have an argument.
+func processes(t *testing.T, argument string) (pids []int) {
+	t.Helper()
+	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, path := range list {
+		text, _ := os.ReadFile(path)
+		if strings.Contains(string(text), "\x00"+argument+"\x00") {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			require.NoError(t, err)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 func parent(pid int) int {

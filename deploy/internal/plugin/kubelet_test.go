@@ -71,10 +71,12 @@ func (k *kubelet) dial(endpoint string) api.DevicePluginClient {
 	return api.NewDevicePluginClient(conn)
 }
 
-// watch returns what the plugin says about its devices: ID and health of each.
+// watch returns what the plugin says about its devices: ID and health of each. It waits for the socket, as
+// the kubelet does: one that starts can remove the socket while the plugin registers, which then makes it
+// again.
 func watch(t *testing.T, c api.DevicePluginClient) <-chan map[string]string {
 	t.Helper()
-	stream, err := c.ListAndWatch(await.Context(t), new(api.Empty))
+	stream, err := c.ListAndWatch(await.Context(t), new(api.Empty), grpc.WaitForReady(true))
 	require.NoError(t, err)
 	said := make(chan map[string]string, 64)
 	go func() {

@@ -147,7 +147,7 @@ func TestSocketOfADeadPlugin(t *testing.T) {
 	k := startKubelet(t, n.kubelet)
 	e, err := listen(&Config{Resource: Resource, Kubelet: n.kubelet, Log: logOf(t)})
 	require.NoError(t, err)
-	e.server.Stop()
+	e.stop()
 	require.FileExists(t, e.path)
 	n.start()
 	require.Len(t, <-watch(t, k.plugin()), 3)

@@ -23,6 +23,12 @@ import (
 // Resource is the name by which pods ask for devices, unless another is set.
 const Resource = "nicless.io/hca"
 
+// Directories of a node, unless others are set.
+const (
+	Directory    = "/var/lib/nicless" // files of engines. In /run, file systems may forbid to load libraries
+	CDIDirectory = "/var/run/cdi"
+)
+
 // A Config says what Run offers, and where the kubelet is.
 type Config struct {
 	Resource string        // VENDOR/CLASS, as Kubernetes and CDI have it

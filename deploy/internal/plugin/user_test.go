@@ -26,10 +26,7 @@ func TestPodOfAnotherUser(t *testing.T) {
 
 // With engines of the pod's user, the engine reads and writes memory that stays where it is, too.
 func TestEngineOfThePodsUser(t *testing.T) {
-	needsRoot(t)
-	if !mayMount(t) {
-		t.Skip("in a user namespace only root may read the memory of others")
-	}
+	needsNamespaces(t)
 	n := newNode(t)
 	n.user = &engines.User{UID: 1000, GID: 1000}
 	k := startKubelet(t, n.kubelet)
@@ -50,6 +47,16 @@ func mayMount(t *testing.T) bool {
 	have, err := strconv.ParseUint(string(found[1]), 16, 64)
 	require.NoError(t, err)
 	return have>>unix.CAP_SYS_ADMIN&1 == 1
+}
+
+// needsNamespaces skips a test whose containers have the host's user namespace: an engine that is not root
+// may not read the memory of programs in another one.
+func needsNamespaces(t *testing.T) {
+	t.Helper()
+	needsRoot(t)
+	if !mayMount(t) {
+		t.Skip("namespaces without a user namespace take CAP_SYS_ADMIN")
+	}
 }
 
 // needsRoot skips a test that makes processes of other users.

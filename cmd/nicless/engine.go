@@ -42,12 +42,10 @@ Flags:
   --cores LIST        start one thread of the engine on each of these cores; the
                       threads share the clients. It cannot be combined with
                       --cpu (default: one thread)
-  --dma-cores LIST    start a thread that copies long transfers for the engine
-                      on each of these cores; choose none of the engine's cores
-                      (default: no such thread; see docs/TUNING.md)
-  --populate          allocate all pages of a region when it is created, so that
-                      the engine never waits for a page; creating the region
-                      then takes longer (see docs/SECURITY.md)
+  --dma-cores LIST    start a thread that copies long transfers on each of these
+                      cores; choose none of the engine's (docs/TUNING.md)
+  --populate          allocate the pages of a region when it is created, so that
+                      the engine never waits for one (docs/SECURITY.md)
   --idle POLICY       what the engine does when it has no work: sleep until a
                       client wakes it, spin, or umwait, which rests the core
                       between polls and needs WAITPKG (default: sleep)
@@ -85,6 +83,8 @@ Flags:
                       or all (default: root and the engine's user)
   --faults FILE       obey these rules of faults, for all clients (nicless fault
                       --help)
+  --metrics ADDRESS   serve metrics for Prometheus, such as at 127.0.0.1:9464;
+                      see docs/METRICS.md for who can read them
   --log-level LEVEL   debug, info, warn, error or off (default: warn)
 
 Example:
@@ -103,7 +103,8 @@ type engineFlags struct {
 	linkUsers                                   []string
 	users                                       string // a lock file; "": only a signal ends the engine
 	faults                                      string
-	readyFD                                     int // written when the engine is ready; 0: none
+	metrics                                     string // address; "": none
+	readyFD                                     int    // written when the engine is ready; 0: none
 }
 
 func newEngine() *cobra.Command {
@@ -151,6 +152,7 @@ func newEngine() *cobra.Command {
 	c.Flags().StringSliceVar(&f.linkUsers, "link-users", nil, "users for whom RoCE opens by itself")
 	c.Flags().StringVar(&f.faults, "faults", "", "rules of faults")
 	_ = c.MarkFlagFilename("faults")
+	c.Flags().StringVar(&f.metrics, "metrics", "", "address at which metrics are served")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "least level that is logged")
 	c.Flags().StringVar(&f.users, "users", "", "for nicless run")
 	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "for nicless run")
@@ -290,8 +292,14 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	}
 	reported := service.reportStop(ctx, stderr)
 	defer reported()
+	serveMetrics, stopMetrics, err := f.listenForMetrics(stderr)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
 	err = nicless.Serve(ctx, f.socket, fs.FileMode(mode), cfg, func() {
 		fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", f.socket, os.Getpid())
+		serveMetrics()
 		if f.readyFD > 0 {
 			notifyReady(f.readyFD)
 		}

@@ -1,0 +1,137 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/await"
+	"github.com/stretchr/testify/require"
+)
+
+// metricsEngine runs nicless engine --metrics, and returns its socket and the URL that it prints.
+func metricsEngine(t *testing.T) (socket, url string) {
+	t.Helper()
+	f := engineFlags{socket: filepath.Join(t.TempDir(), "e"), mode: "0600", level: "warn", metrics: "127.0.0.1:0",
+		devices: 1}
+	out, in := io.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		err := f.serve(ctx, in)
+		_ = in.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	urls := make(chan string, 1)
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			if at, ok := strings.CutPrefix(s.Text(), "nicless: metrics at "); ok {
+				urls <- at
+			}
+		}
+		close(urls)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, await.Receive(t, "the engine has ended", ended))
+	})
+	url = await.Receive(t, "the engine prints where its metrics are", urls)
+	require.NotEmpty(t, url)
+	return f.socket, url
+}
+
+// scrape returns the values of the metrics, by name and labels, and the exemplars.
+func scrape(t *testing.T, url string) (values map[string]float64, exemplars map[string]string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(await.Context(t), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	r.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	a, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer a.Body.Close()
+	require.Equal(t, http.StatusOK, a.StatusCode)
+	values, exemplars = map[string]float64{}, map[string]string{}
+	s := bufio.NewScanner(a.Body)
+	for s.Scan() {
+		if strings.HasPrefix(s.Text(), "#") {
+			continue
+		}
+		line, exemplar, _ := strings.Cut(s.Text(), " # ")
+		at := strings.LastIndexByte(line, ' ')
+		exemplars[line[:at]] = exemplar
+		values[line[:at]], err = strconv.ParseFloat(line[at+1:], 64)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Err())
+	return values, exemplars
+}
+
+// The metrics of an engine are what a client of it does, and what is explained to it.
+func TestMetricsOfAnEngine(t *testing.T) {
+	socket, url := metricsEngine(t)
+	c, err := nicless.Dial(socket)
+	require.NoError(t, err)
+	pd, err := c.AllocPD()
+	require.NoError(t, err)
+	mr, err := pd.RegisterMemory(4096, nicless.FullAccess)
+	require.NoError(t, err)
+	cq, err := c.CreateCQ(nicless.CQConfig{})
+	require.NoError(t, err)
+	a, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	b, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	require.NoError(t, nicless.Pair(a, b, nicless.Connection{}))
+	done := make([]nicless.Completion, 1)
+	for _, rkey := range []uint32{mr.RKey(), mr.RKey(), mr.RKey() + 1} { // the last one is wrong
+		require.NoError(t, a.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
+			SGE: []nicless.SGE{mr.SGE(0, 100)}, RemoteAddr: mr.Addr() + 2048, RKey: rkey}))
+		_, err = cq.Wait(await.Context(t), done)
+		require.NoError(t, err)
+	}
+
+	var values map[string]float64
+	var exemplars map[string]string
+	series := ""
+	await.Until(t, "the metrics have the failure", func() bool { // values may be those of a second before
+		values, exemplars = scrape(t, url)
+		for name := range values {
+			if strings.HasPrefix(name, "nicless_client_connections{") {
+				series = strings.TrimPrefix(name, "nicless_client_connections")
+			}
+		}
+		return values["nicless_explained_total"] > 0
+	})
+	require.Contains(t, series, `device="nicless0"`)
+	require.Contains(t, series, `client="nicless.test"`)
+	for name, want := range map[string]float64{
+		"nicless_up": 1, "nicless_wqes_total": 3, "nicless_payload_bytes_total": 200, "nicless_wqes_failed_total": 1,
+		"nicless_clients": 1, "nicless_queues": 2, "nicless_cqs": 1, `nicless_thread_queues{thread="0"}`: 2,
+		"nicless_client_connections" + series: 1, "nicless_client_wqes_total" + series: 3,
+		"nicless_client_queues" + series: 2, "nicless_client_pds" + series: 1,
+	} {
+		require.Equal(t, want, values[name], name)
+	}
+	require.GreaterOrEqual(t, values["nicless_client_memory_bytes"+series], 4096.0)
+	for _, name := range []string{"nicless_explained_total", "nicless_client_explained_total" + series} {
+		require.Contains(t, exemplars[name], `code="key-stale"`, name)
+		require.Contains(t, exemplars[name], `program="nicless.test"`)
+	}
+
+	require.NoError(t, c.Close())
+	await.Until(t, "the metrics have the end of the client", func() bool {
+		values, _ = scrape(t, url)
+		return values["nicless_clients"] == 0
+	})
+	require.Equal(t, 3.0, values["nicless_wqes_total"])
+	require.Equal(t, 3.0, values["nicless_client_wqes_total"+series])
+	require.Zero(t, values["nicless_client_queues"+series])
+}

@@ -243,6 +243,8 @@ var mayImport = map[string][]string{
 	"examples/lastbyte": {".", "fault", "fault/rulefile"},
 	// Reports of trackers, repeated with rules of faults.
 	"examples/incidents": {".", "cqe", "fault", "fault/rulefile"},
+	// In a module of its own, for OpenTelemetry's SDK.
+	"examples/otelspans": {".", "cqe", "wqe", "trace", "trace/objects"},
 	"examples":           {},
 
 	// A generator of documents that repeat the tables of the formats.
@@ -360,6 +362,7 @@ func TestLayering(t *testing.T) {
 func inOtherModule(dir string) bool {
 	return slices.ContainsFunc([]string{"tools/", "cmd/nicless/", "cuda/", "release/"}, func(m string) bool { return strings.HasPrefix(dir+"/", m) })
 	return slices.ContainsFunc([]string{"tools/", "cmd/nicless/", "cuda/", "deploy/"}, func(m string) bool { return strings.HasPrefix(dir+"/", m) })
+	return slices.ContainsFunc([]string{"tools/", "cmd/nicless/", "cuda/", "examples/otelspans/"}, func(m string) bool { return strings.HasPrefix(dir+"/", m) })
 }
 
 func TestAssemblyIsConfined(t *testing.T) {
@@ -375,13 +378,10 @@ func TestAssemblyIsConfined(t *testing.T) {
 // needLinux lists the packages that build only on Linux on amd64 and arm64. On other systems,
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
-<<<<<<< HEAD
 var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "tools/lab", "tools/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock", "cuda/internal/gpu", "cuda/lib", "deploy/internal/*",
 	"tools/bench", "tools/internal/scratch", "tools/torture", "tools/filecopy", "tools/internal/cores", "tools/calibrate"}
-=======
 var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "tools/lab", "tools/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock", "cuda/internal/gpu", "cuda/lib",
 	"cmd/nicless/internal/metrics", "tools/bench", "tools/internal/scratch", "tools/torture", "tools/filecopy", "tools/internal/cores", "tools/calibrate"}
->>>>>>> 9ff2e6ef (cmd/nicless: serve metrics of an engine for Prometheus)
 
 // All packages must build on every system, because the formats and nicless decode work
 // everywhere. .ci/run builds them for some systems.

@@ -65,7 +65,7 @@ type view struct {
 func New(socket string, device func(port int) string, b Build) *Exporter {
 	e := &Exporter{
 		socket: socket, device: device, build: b, now: time.Now,
-		registry: prometheus.NewPedanticRegistry(),
+		registry: prometheus.NewRegistry(),
 		seen: view{
 			clients: newClients(), peers: newPeers(),
 			engineMetrics: engineFamilies(), threadMetrics: threadFamilies(), ownMetrics: ownFamilies(),

@@ -15,6 +15,7 @@ import (
 	"github.com/nicless/nicless/fabric/links"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/state"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
 
@@ -103,6 +104,8 @@ func (f *fake) lastRequest() state.Request {
 func (f *fake) exporter() *Exporter {
 	e := New(f.path, func(port int) string { return "nicless" + string(rune('0'+port)) },
 		Build{Version: "v1.2.3", Go: "go1.26", Protocol: "2.8"})
+	e.registry = prometheus.NewPedanticRegistry() // which also checks descriptions
+	e.registry.MustRegister(e)
 	at := time.Unix(1_800_000_000, 0)
 	e.now = func() time.Time { at = at.Add(time.Minute); return at }
 	return e

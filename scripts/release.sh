@@ -47,8 +47,7 @@ case $version in
 	newest=$(git -C "$root" show "$ref:CHANGELOG.md" | sed -n 's/^## \(v[0-9][0-9.]*\).*/\1/p' | head -n 1)
 	[ "$newest" = "$version" ] || fail "version $version; the newest one in CHANGELOG.md is ${newest:-missing}"
 	# go install installs the command with the library and the instruments of the versions that its go.mod names.
-	for file in go.work tools/go.mod cmd/nicless/go.mod cuda/go.mod deploy/go.mod; do
-	for file in go.work tools/go.mod cmd/nicless/go.mod cuda/go.mod examples/otelspans/go.mod; do
+	for file in go.work tools/go.mod cmd/nicless/go.mod cuda/go.mod deploy/go.mod examples/otelspans/go.mod; do
 		others=$(git -C "$root" show "$ref:$file" | sed -n 's/^.*github.com\/nicless\/nicless[^ ]* \(v[0-9][^ ]*\).*/\1/p' | sort -u | grep -vxF "$version" || true)
 		[ -z "$others" ] || fail "version $version; $file names $others: scripts/tidy $version writes the new one"
 	done

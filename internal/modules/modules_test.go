@@ -17,8 +17,7 @@ import (
 const root, module = "../..", "github.com/nicless/nicless"
 
 // others are the folders of the modules that need the library.
-var others = []string{"cmd/nicless", "cuda", "deploy", "tools"}
-var others = []string{"cmd/nicless", "cuda", "examples/otelspans", "tools"}
+var others = []string{"cmd/nicless", "cuda", "deploy", "examples/otelspans", "tools"}
 
 // Apart is an environment variable. If it is set, something else runs the tests of the other modules.
 const apart = "NICLESS_MODULES_APART"

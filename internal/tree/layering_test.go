@@ -239,8 +239,9 @@ var mayImport = map[string][]string{
 	// The metrics of an engine: a client of its sockets, apart from where they are.
 	"cmd/nicless/internal/metrics": {".", "state", "fabric", "fabric/links", "internal/unixsock"},
 
-	"examples/*":        {".", "wqe", "cqe", "accel"},
-	"examples/lastbyte": {".", "fault", "fault/rulefile"},
+	"cmd/nicless/internal/latency": {".", "cqe", "trace", "state"},
+	"examples/*":                   {".", "wqe", "cqe", "accel"},
+	"examples/lastbyte":            {".", "fault", "fault/rulefile"},
 	// Reports of trackers, repeated with rules of faults.
 	"examples/incidents": {".", "cqe", "fault", "fault/rulefile"},
 	// In a module of its own, for OpenTelemetry's SDK.

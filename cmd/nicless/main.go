@@ -7,6 +7,7 @@
 //	nicless shell    runs a shell in which all programs of rdma-core find the device
 //	nicless status   prints what an engine does, once
 //	nicless links    prints the links of an engine to other engines and hosts
+//	nicless top      shows an engine live, on the terminal
 //	nicless key      makes and shows the keys of authenticated links
 //	nicless net      makes a network interface whose packets travel over an engine
 //	nicless fault    makes an engine obey rules of faults
@@ -94,6 +95,7 @@ Usage:
   nicless shell [--private] [--explain]
   nicless status [--socket PATH | --all] [--json]
   nicless links [--engine PATH] [--json]
+  nicless top [--socket PATH]
   nicless key new|show FILE
   nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
   nicless fault [--socket PATH] [--for D] [--check] FILE

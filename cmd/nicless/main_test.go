@@ -138,7 +138,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 37, visited)
+	require.Equal(t, 38, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/vt"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
@@ -99,18 +100,8 @@ func (x *terminal) shows(text string) {
 		func() any { return x.text() })
 }
 
-func (x *terminal) text() string {
-	var b strings.Builder
-	for y := range x.vt.Height() {
-		for column := range x.vt.Width() {
-			if c := x.vt.CellAt(column, y); c != nil {
-				b.WriteString(c.Content)
-			}
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
+// text returns what the virtual terminal shows.
+func (x *terminal) text() string { return ansi.Strip(x.vt.Render()) }
 
 func (x *terminal) quits() {
 	x.t.Helper()

@@ -136,7 +136,7 @@ func (m *Model) totals() []string {
 		parts = append(parts, fmt.Sprintf("links %d up, %d down", m.links.Up, m.links.Down))
 	}
 	if d.Watches > 0 {
-		parts = append(parts, fmt.Sprintf("watched %d times", d.Watches))
+		parts = append(parts, fmt.Sprintf("watches %d", d.Watches))
 	}
 	if d.Faults > 0 {
 		parts = append(parts, plural(d.Faults, "fault rule"))

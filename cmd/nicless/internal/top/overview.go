@@ -48,8 +48,8 @@ func attributes(q *queueRow) []string {
 		fmt.Sprintf("client %d %s", q.Client, q.program),
 		fmt.Sprintf("thread %d", q.thread), "send cq " + hex(q.SendCQ), "recv cq " + hex(q.RecvCQ), srq,
 		short(q.wqes) + " WQE/s", short(q.bytes) + " B/s", short(q.receives) + " receives/s",
-		grouped(q.WQEs) + " WQEs done", grouped(q.Bytes) + " bytes", grouped(q.Consumed) + " receives",
-		fmt.Sprintf("%d blocks outstanding", q.Announced), fmt.Sprintf("%d receives posted", q.Posted),
+		"WQEs done " + grouped(q.WQEs), "bytes " + grouped(q.Bytes), "receives " + grouped(q.Consumed),
+		fmt.Sprintf("blocks outstanding %d", q.Announced), fmt.Sprintf("receives posted %d", q.Posted),
 	}
 }
 

@@ -5,7 +5,8 @@
 // # Samples
 //
 // A watch of everything at full rate costs an engine a tenth of its rate. So a [Sample] is short: a watch of
-// one queue pair is open until it has seen [MostCompletions] completions, and at most [MostTime].
+// one queue pair is open until it has seen [MostCompletions] completions, at most [MostEvents] events, and at
+// most [MostTime].
 //
 // # Meaning
 //

@@ -12,11 +12,16 @@ import (
 	"github.com/nicless/nicless/trace"
 )
 
-// Limits of a sample.
+// Limits of a sample. A watch costs the engine time for each event. So a busy queue that signals few WQEs ends
+// its sample by the number of events, and not by time.
 const (
 	MostCompletions = 64
+	MostEvents      = 8192 // those that were lost count, too
 	MostTime        = 250 * time.Millisecond
 )
+
+// ring is the size of the watch's ring, in bytes: what the fastest queue writes between two looks at it.
+const ring = 4 * trace.LeastRing
 
 // A Sample is the latencies of some completions of a queue pair that follow each other.
 type Sample struct {
@@ -37,7 +42,7 @@ func Measure(ctx context.Context, path string, queue uint32) (s Sample, err erro
 		return s, fmt.Errorf("latency: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	w, err := c.Watch(nicless.WatchFilter{QPN: queue, Bytes: trace.LeastRing})
+	w, err := c.Watch(nicless.WatchFilter{QPN: queue, Bytes: ring})
 	if err != nil {
 		return s, fmt.Errorf("latency: queue 0x%x: %w", queue, err)
 	}
@@ -60,7 +65,11 @@ func (s *Sample) read(ctx context.Context, w *nicless.Watch, p *pairing) error {
 			s.Latencies = append(s.Latencies, d)
 		}
 	}
+	events := uint64(0)
 	for len(s.Latencies) < MostCompletions && ctx.Err() == nil {
+		if events >= MostEvents {
+			return nil
+		}
 		var e trace.Event
 		err := w.Next(ctx, &e)
 		switch {
@@ -68,6 +77,10 @@ func (s *Sample) read(ctx context.Context, w *nicless.Watch, p *pairing) error {
 			return nil
 		case err != nil:
 			return err
+		}
+		events++
+		if e.Kind == trace.KindLost {
+			events += e.Value
 		}
 		p.event(&e, found)
 	}

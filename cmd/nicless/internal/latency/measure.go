@@ -12,8 +12,8 @@ import (
 	"github.com/nicless/nicless/trace"
 )
 
-// Limits of a sample. A watch costs the engine time for each event. So a busy queue that signals few WQEs ends
-// its sample by the number of events, and not by time.
+// Limits of a sample. A watch costs the engine time for each event. So the sample of a busy queue that
+// signals few WQEs ends by the number of its events, and not by time.
 const (
 	MostCompletions = 64
 	MostEvents      = 8192 // those that were lost count, too

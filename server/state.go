@@ -23,7 +23,8 @@ import (
 
 // Limits of those who ask for the state of an engine. A reader that stops reading has its answer cut after
 // stateTime, so the few readers that a user may have at once make others of that user wait, and nobody else:
-// mostReaders is for some views of each of sixteen users, readersOfUser for some views of one.
+// mostReaders is for some views of each of eight users, readersOfUser for some views of one. Root and the
+// engine's user are not among mostReaders: a user can have many uids (subuid(5)), and must not hide from them.
 const (
 	mostReaders   = 64
 	readersOfUser = 8
@@ -37,7 +38,7 @@ type stateServer struct {
 
 	mu      sync.Mutex
 	readers map[uint32]int // connections, by user
-	all     int
+	all     int            // without those of root and of the engine's user
 }
 
 // ServeState answers requests for the state of e (package state) at a socket, until stop is called. A socket
@@ -79,8 +80,8 @@ func (s *stateServer) accept(l *net.UnixListener) {
 			continue
 		}
 		go func() {
-			defer s.leave(uid)
 			s.answer(c, uid)
+			s.leave(uid) // before the reader sees the end of the connection, and comes again
 			s.discard(uid, c)
 		}()
 	}
@@ -92,12 +93,13 @@ func (s *stateServer) discard(uid uint32, c *net.UnixConn) {
 	nic.Of(s.e).DiscardConnection(uid, c, nic.Cost{})
 }
 
-// refuseReader says that there are too many readers. The line fits into the socket's buffer.
+// refuseReader says that there are too many readers. The line fits into the socket's buffer, so it does not
+// wait. Nothing is read, because the caller accepts all readers: it would wait for this one, and a kernel
+// before Linux 6.16 would close descriptors that came with the request, which can block.
 func refuseReader(c *net.UnixConn) {
 	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 	why := fmt.Sprintf("%d readers of the state at once, %d of one user, are the most", mostReaders, readersOfUser)
 	_ = json.NewEncoder(c).Encode(&state.Line{Refused: why})
-	drain(c, time.Millisecond)
 }
 
 // drain reads the rest of a request that is refused, for some time at most: the kernel resets a connection
@@ -111,18 +113,25 @@ func drain(c *net.UnixConn, most time.Duration) {
 func (s *stateServer) admit(uid uint32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == mostReaders || s.readers[uid] == readersOfUser {
+	if s.readers[uid] == readersOfUser || !sees(uid) && s.all == mostReaders {
 		return false
 	}
-	s.all++
+	if !sees(uid) {
+		s.all++
+	}
 	s.readers[uid]++
 	return true
 }
 
+// sees reports whether a user is root or the engine's.
+func sees(uid uint32) bool { return uid == 0 || uid == uint32(os.Getuid()) }
+
 func (s *stateServer) leave(uid uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all--
+	if !sees(uid) {
+		s.all--
+	}
 	s.readers[uid]--
 	if s.readers[uid] == 0 {
 		delete(s.readers, uid)

@@ -15,6 +15,7 @@ import (
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/state"
 	"github.com/stretchr/testify/require"
 )
@@ -121,7 +122,7 @@ func TestStateIsNotRead(t *testing.T) {
 	r.until("the silent reader's answer is cut", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.all == 0
+		return len(s.readers) == 0
 	})
 	all, err := io.ReadAll(silent)
 	require.NoError(t, err)
@@ -144,4 +145,48 @@ func TestFewReadersOfAUser(t *testing.T) {
 		_, err := state.Read(r.patience, path, state.Request{})
 		return err == nil
 	})
+}
+
+// Many uids, which one user can have, take no reader from root and the engine's user.
+func TestReadersOfManyUsers(t *testing.T) {
+	s := &stateServer{readers: make(map[uint32]int)}
+	other := uint32(os.Getuid()) + 1
+	for i := range uint32(mostReaders) {
+		require.True(t, s.admit(other+i/readersOfUser), "reader %d", i)
+	}
+	require.False(t, s.admit(other+mostReaders), "all are taken")
+	for _, uid := range []uint32{0, uint32(os.Getuid())} {
+		require.True(t, s.admit(uid), "user %d", uid)
+		s.leave(uid)
+	}
+	s.leave(other)
+	require.True(t, s.admit(other+mostReaders), "there is room again")
+}
+
+// A reader that is refused has the reason, and its request stays unread: no descriptor that came with it is
+// closed by the goroutine that accepts, which waits for no reader.
+func TestRefusedReaderIsNotRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := unixsock.ListenStream(path, 0o600)
+	require.NoError(t, err)
+	defer l.Close()
+	reader, err := net.Dial("unix", path)
+	require.NoError(t, err)
+	defer reader.Close()
+	await.Deadline(t, reader.(*net.UnixConn))
+	c, err := l.AcceptUnix()
+	require.NoError(t, err)
+	defer c.Close()
+	const request = "{}\n"
+	_, err = io.WriteString(reader, request)
+	require.NoError(t, err)
+	refuseReader(c)
+	line, err := bufio.NewReader(reader).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "are the most")
+	await.Deadline(t, c)
+	unread := make([]byte, len(request))
+	_, err = io.ReadFull(c, unread)
+	require.NoError(t, err)
+	require.Equal(t, request, string(unread))
 }

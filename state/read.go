@@ -43,13 +43,16 @@ func Read(ctx context.Context, path string, r Request) (*Snapshot, error) {
 		}
 		return err
 	}
-	if err := json.NewEncoder(c).Encode(&r); err != nil {
-		return nil, ended(err)
-	}
+	// An engine that refuses a reader may close the connection before the request comes: its reason can still
+	// be read.
+	unsent := json.NewEncoder(c).Encode(&r)
 	in := json.NewDecoder(bufio.NewReaderSize(c, 64<<10))
 	for {
 		var l Line
 		err := in.Decode(&l)
+		if err != nil && unsent != nil {
+			return nil, ended(unsent)
+		}
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("state: the answer of the engine ends after %d objects", s.objects())

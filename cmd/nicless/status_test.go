@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,6 +80,33 @@ func TestStatusOfManyQueues(t *testing.T) {
 	require.Less(t, strings.Count(b.String(), "\n"), 60)
 	require.Contains(t, b.String(), "and 9988 queue pairs more: nicless top, or --json\n")
 	require.Contains(t, b.String(), "0x000052", "trouble comes first")
+}
+
+// Whatever the values are, no table is wider than 80 columns, and no answer sends a terminal characters that
+// move its cursor.
+func TestStatusOfExtremes(t *testing.T) {
+	const most = math.MaxInt
+	wide := strings.Repeat("\u6c34\u0301", 30)
+	e := statusOf(time.Now())
+	e.Clients = []state.Client{{Number: 1, PID: 1 << 22, Program: wide, Queues: most, CQs: most, MRs: most, Memory: most,
+		Counts: state.Counts{WQEs: most, Bytes: most, CQEs: most, Failed: most, Explained: most}}}
+	e.Queues = []state.Queue{{Number: 0xffffff, Client: 1, Transport: "XRC\x1b[2J\tINITIATOR", State: "\nINIT\x1b[2J",
+		Peer: math.MaxUint32, Announced: math.MaxUint32, Posted: math.MaxUint32, WQEs: most, Bytes: most}}
+	e.Change.Clients[1] = state.Rate{WQEs: 999_949, Bytes: most}
+	e.Change.Queues = map[uint32]state.Rate{0xffffff: {WQEs: 999_949, Bytes: most}}
+	var b bytes.Buffer
+	require.NoError(t, writeStatus(&b, e, time.Now()))
+	require.NotContains(t, b.String(), "\x1b")
+	require.NotContains(t, b.String(), "\u6c34", "two columns wide")
+	var rows []int
+	for line := range strings.Lines(b.String()) {
+		line = strings.TrimRight(line, "\n")
+		require.LessOrEqual(t, utf8.RuneCountInString(line), columns, "%q", line)
+		if n := len(strings.Fields(line)); strings.Contains(line, "WQE/S") || strings.Contains(line, "????") {
+			rows = append(rows, n)
+		}
+	}
+	require.Equal(t, []int{9, 9, 9, 9}, rows, "a row is one line: %s", b.String())
 }
 
 // JSON has everything, one object for each engine, and says why an engine has none.

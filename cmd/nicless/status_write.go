@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/nicless/nicless/state"
 )
@@ -92,8 +93,8 @@ func writeClients(b *bytes.Buffer, e *engineStatus) {
 	fmt.Fprintln(t, leftCell("CLIENT", 18)+"\tPID\tQPS\tCQS\tMRS\tMEMORY\tWQE/S\tB/S\tFAILED\t")
 	for _, c := range clients[:min(len(clients), mostRows)] {
 		r := e.Change.Clients[c.Number]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", leftCell(nameOf(&c), 18), c.PID, c.Queues, c.CQs,
-			c.MRs, count(c.Memory), short(r.WQEs), short(r.Bytes), count(c.Counts.Failed))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", leftCell(nameOf(&c), 18), c.PID, numberOf(c.Queues),
+			numberOf(c.CQs), numberOf(c.MRs), count(c.Memory), short(r.WQEs), short(r.Bytes), count(c.Counts.Failed))
 	}
 	_ = t.Flush()
 	more(b, len(clients), "client")
@@ -133,8 +134,8 @@ func writeQueues(b *bytes.Buffer, e *engineStatus) {
 			peer = fmt.Sprintf("%#06x", q.Peer)
 		}
 		number, name := leftCell(fmt.Sprintf("%#06x", q.Number), 8), leftCell(names[q.Client], 12)
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t\n", number, name, q.Transport, q.State, peer,
-			q.Announced, q.Posted, short(r.WQEs), short(r.Bytes))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", number, name, shortName(q.Transport),
+			shortName(q.State), peer, count(uint64(q.Announced)), count(uint64(q.Posted)), short(r.WQEs), short(r.Bytes))
 	}
 	_ = t.Flush()
 	more(b, len(queues), "queue pair")
@@ -202,10 +203,19 @@ func nameOf(c *state.Client) string {
 	return plain(c.Name)
 }
 
+// firstWide is below all characters that terminals show in two columns: Hangul Jamo, then those of CJK.
+const firstWide = 0x1100
+
 // leftCell pads or cuts a text to a number of columns, so that it is at the left of a table whose other
-// cells are at the right.
+// cells are at the right. A character that may be two columns wide, or none, is shown as a question mark.
 func leftCell(s string, n int) string {
 	r := []rune(s)
+	for i := range r {
+		if r[i] >= firstWide || unicode.Is(unicode.M, r[i]) {
+			r[i] = '?'
+		}
+	}
+	s = string(r)
 	if len(r) > n {
 		return string(r[:n-1]) + "~"
 	}
@@ -244,6 +254,18 @@ func short(v float64) string {
 	}
 	return fmt.Sprintf("%.0fE", v)
 }
+
+// numberOf writes how many objects a client has, in at most 5 characters.
+func numberOf(n int) string {
+	if n > 99_999 {
+		return short(float64(n))
+	}
+	return fmt.Sprint(n)
+}
+
+// shortName makes a name of a type or of a state safe to print, and as short as the longest of these, XRC-INI: with
+// --all, whatever listens at a name such as an engine's may have answered.
+func shortName(s string) string { return strings.TrimRight(leftCell(plain(s), 7), " ") }
 
 // count is short for a count.
 func count(n uint64) string { return short(float64(n)) }

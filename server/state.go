@@ -24,7 +24,7 @@ import (
 // Limits of those who ask for the state of an engine. A reader that stops reading has its answer cut after
 // stateTime, so the few readers that a user may have at once make others of that user wait, and nobody else:
 // mostReaders is for some views of each of eight users, readersOfUser for some views of one. Root and the
-// engine's user are not among mostReaders: a user can have many uids (subuid(5)), and must not hide from them.
+// engine's user are not among mostReaders: somebody with many uids (subuid(5)) must not hide from them.
 const (
 	mostReaders   = 64
 	readersOfUser = 8
@@ -42,15 +42,17 @@ type stateServer struct {
 }
 
 // ServeState answers requests for the state of e (package state) at a socket, until stop is called. A socket
-// that is there already is removed, so the caller must own the name. mode is the socket's permission bits. It
-// returns when it listens. When stop has returned, no file is left at path.
+// that an engine has left there is replaced; anything else there is an error. mode is the socket's permission
+// bits. It returns when it listens. When stop has returned, no file is left at path.
 func ServeState(e *engine.Engine, path string, mode fs.FileMode) (stop func(), err error) {
 	s := &stateServer{e: e, patience: stateTime, readers: make(map[uint32]int)}
 	return s.listen(path, mode)
 }
 
 func (s *stateServer) listen(path string, mode fs.FileMode) (stop func(), err error) {
-	_ = os.Remove(path)
+	if err := unixsock.RemoveStale(path, "engine"); err != nil {
+		return nil, fmt.Errorf("server: state: %w", err)
+	}
 	l, err := unixsock.ListenStream(path, mode)
 	if err != nil {
 		return nil, err

@@ -147,6 +147,32 @@ func TestFewReadersOfAUser(t *testing.T) {
 	})
 }
 
+// A file, a directory or a link in place of the socket is not removed; a socket that nobody serves is.
+func TestStateReplacesSocketsOnly(t *testing.T) {
+	e := newRig(t, engine.Config{}).e
+	dir := t.TempDir()
+	for name, create := range map[string]func(path string) error{
+		"file":      func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"link":      func(path string) error { return os.Symlink(dir, path) },
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, create(path))
+		_, err := ServeState(e, path, 0o600)
+		require.ErrorContains(t, err, path+" exists and is not a socket")
+		_, err = os.Lstat(path)
+		require.NoError(t, err, "%s is still there", name)
+	}
+	path := filepath.Join(dir, "left")
+	l, err := unixsock.ListenStream(path, 0o600)
+	require.NoError(t, err)
+	l.SetUnlinkOnClose(false)
+	require.NoError(t, l.Close())
+	stop, err := ServeState(e, path, 0o600)
+	require.NoError(t, err)
+	stop()
+}
+
 // Many uids, which one user can have, take no reader from root and the engine's user.
 func TestReadersOfManyUsers(t *testing.T) {
 	s := &stateServer{readers: make(map[uint32]int)}

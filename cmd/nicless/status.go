@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/nicless/nicless"
@@ -129,34 +130,55 @@ func printStatus(ctx context.Context, w io.Writer, sockets []string, all, asJSON
 	return nil
 }
 
-// queryEngines asks engines twice, all of them at the same moments.
+// queryEngines asks engines twice, all of them at the same moments: one that does not answer, or only looks
+// like an engine, makes nobody else late.
 func queryEngines(ctx context.Context, sockets []string) []*engineStatus {
-	list := make([]*engineStatus, 0, len(sockets))
-	for _, s := range sockets {
-		list = append(list, &engineStatus{Socket: s})
+	list := make([]*engineStatus, len(sockets))
+	before := make([]*state.Snapshot, len(sockets))
+	of := make(map[*engineStatus]int, len(sockets))
+	for i, s := range sockets {
+		list[i] = &engineStatus{Socket: s}
+		of[list[i]] = i
 	}
-	before := make([]*state.Snapshot, len(list))
-	for i, e := range list {
-		before[i], e.err = readState(ctx, e.Socket)
-	}
+	forEach(list, func(e *engineStatus) { before[of[e]], e.err = readState(ctx, e.Socket) })
 	select {
 	case <-time.After(statusPause):
 	case <-ctx.Done():
 	}
-	for i, e := range list {
-		if e.err == nil {
-			e.Snapshot, e.err = readState(ctx, e.Socket)
-		}
-		if e.err != nil {
-			e.Error = e.err.Error()
-			continue
-		}
-		e.Change = e.Since(before[i])
-		// A part of a status is better than none.
-		_ = unixsock.Query(e.Socket+nicless.LinksSuffix, statusTime, &e.Links)
-		e.Links = append(e.Links, queryInterfaces(e.Socket, interfaceTime)...)
-	}
+	forEach(list, func(e *engineStatus) { e.query(ctx, before[of[e]]) })
 	return list
+}
+
+// mostAtOnce is how many engines are asked at a time.
+const mostAtOnce = 64
+
+// forEach calls f with each engine, some at a time, and returns when all calls have.
+func forEach(list []*engineStatus, f func(*engineStatus)) {
+	var all sync.WaitGroup
+	room := make(chan struct{}, mostAtOnce)
+	for _, e := range list {
+		room <- struct{}{}
+		all.Go(func() {
+			f(e)
+			<-room
+		})
+	}
+	all.Wait()
+}
+
+// query asks an engine that has answered before.
+func (e *engineStatus) query(ctx context.Context, before *state.Snapshot) {
+	if e.err == nil {
+		e.Snapshot, e.err = readState(ctx, e.Socket)
+	}
+	if e.err != nil {
+		e.Error = e.err.Error()
+		return
+	}
+	e.Change = e.Since(before)
+	// A part of a status is better than none.
+	_ = unixsock.Query(e.Socket+nicless.LinksSuffix, statusTime, &e.Links)
+	e.Links = append(e.Links, queryInterfaces(e.Socket, interfaceTime)...)
 }
 
 func readState(ctx context.Context, socket string) (*state.Snapshot, error) {

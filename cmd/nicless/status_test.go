@@ -6,10 +6,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -102,8 +106,8 @@ func TestStatusOfExtremes(t *testing.T) {
 	for line := range strings.Lines(b.String()) {
 		line = strings.TrimRight(line, "\n")
 		require.LessOrEqual(t, utf8.RuneCountInString(line), columns, "%q", line)
-		if n := len(strings.Fields(line)); strings.Contains(line, "WQE/S") || strings.Contains(line, "????") {
-			rows = append(rows, n)
+		if strings.Contains(line, "WQE/S") || strings.Contains(line, "????") {
+			rows = append(rows, len(strings.Fields(line)))
 		}
 	}
 	require.Equal(t, []int{9, 9, 9, 9}, rows, "a row is one line: %s", b.String())
@@ -119,6 +123,35 @@ func TestStatusJSON(t *testing.T) {
 	require.Len(t, list[0]["queues"], 4)
 	require.Len(t, list[0]["links"], 1)
 	require.Equal(t, map[string]any{"socket": "s", "error": "no answer"}, list[1])
+}
+
+// Engines are asked at the same time: none of these answers before all have been asked.
+func TestEnginesAreAskedAtOnce(t *testing.T) {
+	const engines = 3
+	var sockets []string
+	var asked sync.WaitGroup
+	asked.Add(engines)
+	for i := range engines {
+		sockets = append(sockets, filepath.Join(t.TempDir(), fmt.Sprint(i)))
+		l, err := net.Listen("unix", sockets[i]+state.Suffix)
+		require.NoError(t, err)
+		defer l.Close()
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			asked.Done()
+			asked.Wait()
+			_, _ = io.WriteString(c, `{"refused":"all are asked"}`+"\n")
+			_ = c.Close()
+		}()
+	}
+	for i, e := range queryEngines(t.Context(), sockets) {
+		require.Equal(t, sockets[i], e.Socket)
+		require.ErrorContains(t, e.err, "all are asked")
+		require.Contains(t, e.Error, "all are asked")
+	}
 }
 
 func TestFindEngines(t *testing.T) {

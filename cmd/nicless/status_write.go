@@ -93,8 +93,9 @@ func writeClients(b *bytes.Buffer, e *engineStatus) {
 	fmt.Fprintln(t, leftCell("CLIENT", 18)+"\tPID\tQPS\tCQS\tMRS\tMEMORY\tWQE/S\tB/S\tFAILED\t")
 	for _, c := range clients[:min(len(clients), mostRows)] {
 		r := e.Change.Clients[c.Number]
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", leftCell(nameOf(&c), 18), c.PID, numberOf(c.Queues),
-			numberOf(c.CQs), numberOf(c.MRs), count(c.Memory), short(r.WQEs), short(r.Bytes), count(c.Counts.Failed))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", leftCell(nameOf(&c), 18), c.PID,
+			numberOf(c.Queues), numberOf(c.CQs), numberOf(c.MRs), count(c.Memory), short(r.WQEs),
+			short(r.Bytes), count(c.Counts.Failed))
 	}
 	_ = t.Flush()
 	more(b, len(clients), "client")
@@ -134,8 +135,9 @@ func writeQueues(b *bytes.Buffer, e *engineStatus) {
 			peer = fmt.Sprintf("%#06x", q.Peer)
 		}
 		number, name := leftCell(fmt.Sprintf("%#06x", q.Number), 8), leftCell(names[q.Client], 12)
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", number, name, shortName(q.Transport),
-			shortName(q.State), peer, count(uint64(q.Announced)), count(uint64(q.Posted)), short(r.WQEs), short(r.Bytes))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", number, name,
+			shortName(q.Transport), shortName(q.State), peer, count(uint64(q.Announced)),
+			count(uint64(q.Posted)), short(r.WQEs), short(r.Bytes))
 	}
 	_ = t.Flush()
 	more(b, len(queues), "queue pair")
@@ -263,7 +265,7 @@ func numberOf(n int) string {
 	return fmt.Sprint(n)
 }
 
-// shortName makes a name of a type or of a state safe to print, and as short as the longest of these, XRC-INI: with
+// shortName makes a name of a type or of a state safe to print, and as short as the longest, XRC-INI: with
 // --all, whatever listens at a name such as an engine's may have answered.
 func shortName(s string) string { return strings.TrimRight(leftCell(plain(s), 7), " ") }
 

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/state"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -288,4 +291,32 @@ func BenchmarkState(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(queues), "ns/queue")
 		})
 	}
+}
+
+// While memory of a client keeps the thread, a reader learns that, and does not wait. Only those who see all
+// learn whose memory it is.
+func TestStateOfStuckThread(t *testing.T) {
+	r := newRig(t, Config{})
+	p, q := pair(r.host("p"), r.host("q"))
+	far := newTap(t, 16*shm.PageSize)
+	dst, src := q.h.tapped(far, 0x1_0000_0000), p.h.full(64, 1)
+	r.start()
+	t.Cleanup(far.free)
+	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 64))
+	page := far.awaits(0)
+	await.Until(t, "the watchdog", func() bool {
+		at := r.e.Stuck()
+		return len(at) > 0 && !at[0].NoCore && at[0].For >= time.Second
+	})
+	lines := r.stateFor(0, state.Request{})
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0].Refused, "a thread of the engine is stuck for")
+	require.Contains(t, lines[0].Refused, fmt.Sprintf("client %s, queue %#06x", p.h.c.Client.Name, p.num))
+	lines = r.stateFor(100_001, state.Request{})
+	require.Contains(t, lines[0].Refused, "a thread of the engine is stuck for")
+	require.NotContains(t, lines[0].Refused, "client")
+	far.open(page)
+	p.scq.await()
+	await.Until(t, "nobody is stuck", func() bool { return len(r.e.Stuck()) == 0 })
+	require.NotNil(t, r.stateFor(0, state.Request{})[0].Device)
 }

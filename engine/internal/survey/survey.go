@@ -30,6 +30,9 @@ func Answer(r *loop.Runner, uid uint32, request *state.Request, give func(*state
 	if why := check(request); why != "" {
 		return give(&state.Line{Refused: why})
 	}
+	if why := s.stuck(); why != "" {
+		return s.refuse("a thread of the engine is stuck %s", why)
+	}
 	if request.Ring != nil {
 		return s.ring()
 	}

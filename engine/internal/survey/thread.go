@@ -5,6 +5,7 @@ package survey
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/clock"
@@ -33,6 +34,20 @@ func (s *survey) kernel(threads []state.Thread) {
 	for _, stuck := range s.r.Stuck() {
 		threads[0].Stuck = s.describe(&stuck)
 	}
+}
+
+// longStuck is for how long a thread may be stuck before readers are told so, in place of an answer. It comes
+// to no request before it goes on, and the memory of a client can keep it for as long as the client likes.
+const longStuck = time.Second
+
+// stuck says where a thread is stuck for long, or returns "".
+func (s *survey) stuck() string {
+	for _, k := range s.r.Stuck() {
+		if !k.NoCore && k.For >= longStuck {
+			return s.describe(&k)
+		}
+	}
+	return ""
 }
 
 // describe says where a thread is stuck. Names of clients are only for those who may see all of them.

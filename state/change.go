@@ -32,10 +32,6 @@ func (s *Snapshot) Since(old *Snapshot) *Change {
 		}
 		c.Threads = append(c.Threads, l)
 	}
-	if len(s.Threads) == 0 || len(old.Threads) == 0 || s.Threads[0].Time <= old.Threads[0].Time {
-		return c
-	}
-	took := s.Threads[0].Time - old.Threads[0].Time
 	clients := make(map[uint32]*Client, len(old.Clients))
 	for i := range old.Clients {
 		clients[old.Clients[i].Number] = &old.Clients[i]
@@ -43,9 +39,10 @@ func (s *Snapshot) Since(old *Snapshot) *Change {
 	for i := range s.Clients {
 		n := &s.Clients[i]
 		was := clients[n.Number]
-		if was == nil {
+		if was == nil || n.Time <= was.Time {
 			continue
 		}
+		took := n.Time - was.Time
 		r := Rate{WQEs: perSecond(n.Counts.WQEs, was.Counts.WQEs, took),
 			Bytes:    perSecond(n.Counts.Bytes, was.Counts.Bytes, took),
 			Receives: perSecond(n.Counts.Receives, was.Counts.Receives, took),

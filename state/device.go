@@ -74,6 +74,7 @@ func (c *Counts) Add(o Counts) {
 // A Client is a connection of a program to an engine. A program may have several.
 type Client struct {
 	Number  uint32 `json:"number"` // never given to another client of this engine
+	Time    uint64 `json:"time"`   // device clock in ns: the moment at which this was read
 	PID     int    `json:"pid"`    // 0: unknown
 	UID     uint32 `json:"uid"`
 	Program string `json:"program"` // name of the process (/proc/PID/comm); "": unknown

@@ -26,6 +26,10 @@ type Snapshot struct {
 // ErrRefused is wrapped in the error of Read if the engine says why it does not answer.
 var ErrRefused = errors.New("state: the engine refuses")
 
+// mostAnswer is the most bytes of an answer: a million objects have fewer. Another program than an engine may
+// listen at the path, and say anything without end.
+const mostAnswer = 512 << 20
+
 // Read asks the engine whose socket is at path (without Suffix). It returns the error of ctx when ctx ends.
 // Safe for concurrent use.
 func Read(ctx context.Context, path string, r Request) (*Snapshot, error) {
@@ -46,7 +50,8 @@ func Read(ctx context.Context, path string, r Request) (*Snapshot, error) {
 	// An engine that refuses a reader may close the connection before the request comes: its reason can still
 	// be read.
 	unsent := json.NewEncoder(c).Encode(&r)
-	in := json.NewDecoder(bufio.NewReaderSize(c, 64<<10))
+	most := &io.LimitedReader{R: c, N: mostAnswer}
+	in := json.NewDecoder(bufio.NewReaderSize(most, 64<<10))
 	for {
 		var l Line
 		err := in.Decode(&l)
@@ -54,6 +59,8 @@ func Read(ctx context.Context, path string, r Request) (*Snapshot, error) {
 			return nil, ended(unsent)
 		}
 		switch {
+		case err != nil && most.N == 0:
+			return nil, fmt.Errorf("state: an answer of more than %d bytes; no engine has so much to say", mostAnswer)
 		case errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("state: the answer of the engine ends after %d objects", s.objects())
 		case err != nil:

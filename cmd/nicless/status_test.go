@@ -35,9 +35,9 @@ func statusOf(now time.Time) *engineStatus {
 		Threads: []state.Thread{{Time: 1e9, Busy: 5e8, Waited: 1e8, Queues: 3, Stalled: 1,
 			Stuck: "for 3s: waits for a core"}},
 		Clients: []state.Client{
-			{Number: 1, PID: 100, Program: "ib_write_bw", Queues: 2, CQs: 1, MRs: 1, Memory: 266240,
+			{Number: 1, Time: 1e9, PID: 100, Program: "ib_write_bw", Queues: 2, CQs: 1, MRs: 1, Memory: 266240,
 				Counts: state.Counts{WQEs: 2_000_000, Bytes: 128_000_000}},
-			{Number: 2, PID: 101, Program: "\x1b[31mred\n<b>", Name: "pid 101", Queues: 1, Waiting: 1,
+			{Number: 2, Time: 1e9, PID: 101, Program: "\x1b[31mred\n<b>", Name: "pid 101", Queues: 1, Waiting: 1,
 				Errors: []state.Error{{Time: now.Add(-12 * time.Second), Code: "receive-short", Queue: 0x51, Index: 3,
 					Text: "receive 0 takes 1024 bytes, the message has 4096, and this sentence goes on for a while \x1b[2J"}}},
 		},

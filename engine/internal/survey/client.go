@@ -84,7 +84,7 @@ func (s *survey) around(c *object.Client) (queues []*object.QP, cqs []*object.CQ
 
 func describeClient(c *object.Client) *state.Client {
 	return &state.Client{
-		Number: c.Number, PID: c.Hosted.PID, UID: c.UID, Program: c.Program, Name: c.Name,
+		Number: c.Number, Time: now(), PID: c.Hosted.PID, UID: c.UID, Program: c.Program, Name: c.Name,
 		Port: int(c.Hosted.Port), Thread: c.Shard.Number,
 		Queues: len(c.QPs), CQs: len(c.CQs), SRQs: len(c.SRQs), MRs: len(c.MRs), PDs: len(c.PDs),
 		Memory: c.Bytes, Linked: c.Linked, Waiting: len(c.Sched.Stalled),

@@ -9,11 +9,10 @@ import (
 )
 
 // A load estimates for how long a thread had work. A thread that polls is never without something to do, so
-// its time on a core does not say how much more it could do. To read the clock at each step would cost a
-// twentieth of a short WQE. So a batch of steps counts those that found nothing, and takes off what they
+// its time on a core does not say how much more it could do. To measure that, each step would have
+// to read the clock. So a batch of steps counts those that found nothing, and takes off what they
 // took: as much as in the last batches that found nothing at all. Time without a core counts as work while
-// the thread has some; the kernel counts that time apart (package survey). docs/design/0084 has errors and
-// costs.
+// the thread has some; the kernel counts that time apart (package survey). See docs/design/0084.
 type load struct {
 	since  uint64 // device clock when the batch began; 0: no batch is counted
 	idle   uint64 // steps of the batch that found nothing

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package top shows an engine on a terminal, live: its threads, clients, queues and completion queues, and
 // of one queue its latencies, its rings and the decoded entry under the cursor. It is `nicless top`.
 //

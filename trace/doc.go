@@ -52,7 +52,8 @@
 //	offset  bytes
 //	0       8      "nicltrac"
 //	8       4      version, 1
-//	12      4      minor version, 3; 2 in traces that do not say what starts a send queue
+//	12      4      minor version, 4; 3 in those without the kinds after KindPlan,
+//	                      2 in traces that do not say what starts a send queue
 //	                      and which pieces a list has, 1 in those without KindPlan, 0 in those
 //	                      without the kinds after KindEnd
 //	16      8      ticks of the device clock in a second
@@ -67,6 +68,7 @@
 //   - event.go: Event and Kind
 //   - queue.go, key.go: the data of events about queue pairs and keys
 //   - setup.go: what a replay needs of queues and keys, and payload
+//   - change.go: the data of events about bytes that were changed too early
 //   - record.go: the bytes of records
 //   - ring.go: the ring of a watch: layout, and the end that reads
 //   - file.go: traces in files

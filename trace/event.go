@@ -10,7 +10,7 @@ import (
 const Version = 1
 
 // Minor is the minor version of the formats of this package. Readers read all minor versions.
-const Minor = 3
+const Minor = 4
 
 // A Kind says what an event means, and with it what the fields of the event are. Readers pass over
 // kinds that they do not know: later minor versions may add kinds.
@@ -132,13 +132,32 @@ const (
 	// minor version 2.
 	KindPlan
 
+	// The kinds after KindPlan are recorded for a watch that asks for what package sanitize needs. They are
+	// those of minor version 4.
+
+	// KindPosted says that the device has found a receive that a program has posted. Queue is the number of
+	// the receive's queue, Index the receive's entry, Count 0 if the queue is that of a queue pair, and 1 if
+	// it is a shared receive queue. Value is the number of the client, and Data the entry.
+	KindPosted
+
+	// KindPolled says how far a program has taken completions. Queue is the number of the completion queue,
+	// and Value the producer index of the first that was not taken (see KindCQE), Index its lower 16 bits. It
+	// comes before the events of what the program posted after it had taken them.
+	KindPolled
+
+	// KindChanged says that somebody has changed bytes that belong to the device, between the moment when the
+	// device found the WQE or the receive Index of Queue, and its completion. Count is a ChangedPart, Value
+	// the number of the piece in the list, or of the block in the WQE. Data are a Change, or, of a WQE and an
+	// entry, the bytes that were found, and as many that are there now.
+	KindChanged
+
 	kinds // the number of kinds
 )
 
 var kindNames = [kinds]string{
 	"skip", "client", "client-gone", "queue", "queue-gone", "state", "doorbell", "fetch", "execute", "wait",
 	"slice", "fail", "cqe", "sent", "received", "explanation", "key", "link", "lost", "end",
-	"cq", "srq", "receive", "payload", "plan",
+	"cq", "srq", "receive", "payload", "plan", "posted", "polled", "changed",
 }
 
 // String returns the kind in one lower-case word, as it is in text and in JSON.

@@ -182,6 +182,8 @@ func (p *Printer) rest(e *trace.Event) field.Tree {
 		o = o.add("port", e.Queue).add("up", e.Value != 0).add("name", string(e.Data))
 	case trace.KindCQ, trace.KindSRQ, trace.KindReceive, trace.KindPayload:
 		return forReplay(e)
+	case trace.KindPosted, trace.KindPolled, trace.KindChanged:
+		return forSanitizer(e)
 	case trace.KindPlan:
 		o = o.add("piece", e.Index).add("length", e.Value).add("text", string(e.Data))
 	case trace.KindLost:

@@ -242,6 +242,10 @@ func QueueOf(e *trace.Event) (number uint32, ok bool) {
 		return e.Queue, true
 	case trace.KindReceive:
 		return uint32(e.Value), true
+	case trace.KindPosted:
+		return e.Queue, e.Count == 0
+	case trace.KindChanged:
+		return e.Queue, !trace.ChangedPart(e.Count).Shared()
 	}
 	return 0, false
 }

@@ -93,13 +93,16 @@ func (p *Printer) place(e *trace.Event) string {
 		return fmt.Sprintf("port %d", e.Queue)
 	case trace.KindLost, trace.KindEnd, trace.KindPlan:
 		return "trace"
-	case trace.KindCQ:
+	case trace.KindCQ, trace.KindPolled:
 		return fmt.Sprintf("cq 0x%x", e.Queue)
 	case trace.KindSRQ:
 		return fmt.Sprintf("srq 0x%x", e.Queue)
 	}
 	if n, ok := objects.QueueOf(e); ok {
 		return fmt.Sprintf("qp 0x%x", n)
+	}
+	if e.Kind == trace.KindPosted || e.Kind == trace.KindChanged {
+		return fmt.Sprintf("srq 0x%x", e.Queue)
 	}
 	if e.Kind == trace.KindExplanation && e.Queue == 0 {
 		return p.client(uint32(e.Value))
@@ -156,6 +159,8 @@ func (p *Printer) what(e *trace.Event) string {
 		return fmt.Sprintf("received on port %d: %s", e.Index, Packet(e.Data, e.Value))
 	case trace.KindCQ, trace.KindSRQ, trace.KindReceive, trace.KindPayload:
 		return forReplay(e)
+	case trace.KindPosted, trace.KindPolled, trace.KindChanged:
+		return forSanitizer(e)
 	}
 	return p.rest(e)
 }

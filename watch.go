@@ -25,6 +25,10 @@ type WatchFilter struct {
 	// The queue pairs that are watched then take the slow path.
 	Replay bool
 
+	// Sanitize records also what package sanitize needs, and holds each WQE back for a moment before it is
+	// executed, so that a program that touches its bytes too early is seen. It implies Replay.
+	Sanitize bool
+
 	// Bytes is the size of the ring of each thread of the engine, a power of two from trace.LeastRing to
 	// trace.MostRing; 0 leaves it to the engine, which takes 16 MiB. A larger ring lets a watcher that is
 	// late for a moment lose nothing.
@@ -57,7 +61,13 @@ func (c *Context) Watch(f WatchFilter) (_ *Watch, err error) {
 	if f.All {
 		m.All = control.WatchAll
 	}
-	if f.Replay {
+	if f.Sanitize {
+		if c.limits.Minor < minorSanitize {
+			return nil, wrap(what, control.Errorf(control.CodeUnsupported, "the engine's protocol is 2.%d; 2.%d is needed for the sanitizer", c.limits.Minor, minorSanitize))
+		}
+		m.All |= control.WatchSanitize
+	}
+	if f.Replay || f.Sanitize {
 		if c.limits.Minor < minorReplay {
 			return nil, wrap(what, control.Errorf(control.CodeUnsupported, "the engine's protocol is 2.%d; 2.%d is needed to record for a replay", c.limits.Minor, minorReplay))
 		}
@@ -94,6 +104,9 @@ const minorWatch = 5
 
 // minorReplay is the minor version of the protocol that has control.WatchReplay.
 const minorReplay = 6
+
+// minorSanitize is the minor version of the protocol that has control.WatchSanitize.
+const minorSanitize = 9
 
 // Clock says what the times of the events mean.
 func (w *Watch) Clock() trace.Clock { return w.rings[0].Clock() }

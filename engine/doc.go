@@ -59,6 +59,7 @@
 //   - internal/closers: which goroutine closes a descriptor; whether all of a user's are stuck
 //   - internal/codes: the codes of explanations; package field/known has their texts: seen, hardware, likely
 //     cause, cure
+//   - internal/custody: holds WQEs back for the sanitizer, and compares what belongs to the device
 //   - internal/copying: whether a long copy bypasses the caches, by trials; how much pages cost (pages)
 //   - internal/cores: on which cores a thread runs (cores), and whether others want them (contention); when a
 //     real-time thread pauses, and the warning about one (realtime); time slices (slice)

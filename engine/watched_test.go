@@ -3,6 +3,7 @@ package engine
 import (
 	"flag"
 
+	"github.com/nicless/nicless/engine/internal/execution"
 	events "github.com/nicless/nicless/engine/internal/tap"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/trace"
@@ -12,6 +13,10 @@ import (
 // watched runs all tests of this package with a watch on all clients: nothing but the record may change.
 var watched = flag.Bool("watched", false, "all tests: everything that the clients do is watched")
 
+// sanitized runs all tests of this package with the bytes of all clients in custody, with which nothing may
+// change either.
+var sanitized = flag.Bool("sanitized", false, "all tests: what belongs to the device is compared before it is executed")
+
 // watchAll puts a watch on everything that h will do. The record has to be readable at the end of the test.
 func (r *rig) watchAll(h *host) {
 	const number = events.Most - 1
@@ -19,7 +24,13 @@ func (r *rig) watchAll(h *host) {
 	if r.rings != nil {
 		return
 	}
+	if *sanitized {
+		r.d.runner.WatchesSanitize = 1 << number
+	}
 	for i, sh := range r.d.runner.Shards {
+		c := &r.d.runner.Loops[i].Custody
+		c.Hold, c.Budget = 0, 0
+		sh.Scratch.Unmapped.Between = make([][execution.UnmappedBytes]byte, 1)[0][:]
 		mem, err := shm.Heap(trace.RingHeadSize + trace.LeastRing)
 		require.NoError(r, err)
 		sh.Taps.Add(number, events.NewRing(mem.Bytes(), trace.Clock{Hz: 1}, i))

@@ -51,5 +51,6 @@ func ParseChange(b []byte) (Change, error) {
 	if len(b) < ChangeSize {
 		return Change{}, fmt.Errorf("trace: %d bytes of a change; it has %d", len(b), ChangeSize)
 	}
-	return Change{le.Uint64(b), le.Uint64(b[8:]), le.Uint32(b[16:]), le.Uint32(b[20:]), le.Uint32(b[24:])}, nil
+	return Change{le.Uint64(b), le.Uint64(b[8:]),
+		le.Uint32(b[16:]), le.Uint32(b[20:]), le.Uint32(b[24:])}, nil
 }

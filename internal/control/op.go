@@ -5,7 +5,7 @@ package control
 // asks for it only if the Welcome has the minor number.
 const (
 	Major uint16 = 2
-	Minor uint16 = 8
+	Minor uint16 = 9
 )
 
 // Magic begins a Hello: "nicl" in memory order.

@@ -6,7 +6,7 @@ type Watch struct {
 	Bytes   uint64 // size of the ring of each thread: a power of two; 0: the device chooses
 	QPN     uint32 // the queue pair with this number; 0: not by number
 	PID     uint32 // clients of this process; 0: not by process
-	All     uint32 // WatchAll, WatchReplay
+	All     uint32 // WatchAll, WatchReplay, WatchSanitize
 	Program string // clients whose process has this name (/proc/PID/comm); empty: not by name
 }
 
@@ -22,6 +22,10 @@ func (m *Watch) walk(w walker) {
 const (
 	WatchAll    uint32 = 1 << 0 // all clients
 	WatchReplay uint32 = 1 << 1 // record also what a replay needs: payload, receives, and how queues are made
+
+	// WatchSanitize records, besides that, what package sanitize needs. It needs WatchReplay: the request
+	// has both bits.
+	WatchSanitize uint32 = 1 << 2
 )
 
 // Rings says what the memory that comes with the answer to a Watch has: a ring for each thread of the

@@ -126,6 +126,10 @@ var mayImport = map[string][]string{
 		"engine/internal/announce", "engine/internal/pagefault", "engine/internal/closers", "engine/internal/eventsocket", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/recent", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap", "engine/internal/outage",
 		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
 	},
+	"engine/internal/custody": {
+		"engine/internal/execution", "engine/internal/inject", "engine/internal/object", "engine/internal/pagefault",
+		"trace", "wqe", "internal/clock", "internal/control", "internal/shm",
+	},
 	"engine/internal/report": {
 		"engine/internal/announce", "engine/internal/object",
 		"engine/internal/codes", "engine/internal/journal", "engine/internal/outage", "engine/internal/recent", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
@@ -150,7 +154,7 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/loop": {
 		"engine/internal/pagefault", "engine/internal/traffic", "engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/outage", "engine/internal/plan", "engine/internal/recent", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
+		"engine/internal/cgroup", "engine/internal/custody", "engine/internal/inject", "engine/internal/outage", "engine/internal/plan", "engine/internal/recent", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
 		"internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/shm", "trace", "wqe",
 	},
 	"engine/internal/survey": {
@@ -158,7 +162,7 @@ var mayImport = map[string][]string{
 		"internal/board", "internal/clock", "internal/control", "internal/schedstat", "state", "trace",
 	},
 	"engine/internal/request": {
-		"engine/internal/survey",
+		"engine/internal/custody", "engine/internal/survey",
 		"engine/internal/announce", "engine/internal/pagefault", "engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
 		"engine/internal/inject", "engine/internal/closers", "engine/internal/eventsocket", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap", "engine/internal/outage",
 		"fault", "cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/reason", "internal/shm", "internal/unixsock", "trace",

@@ -68,5 +68,6 @@
 //   - job.go: whether a long transfer goes on or is checked again; returns receives not used; "drained"
 //   - cost.go: the most that a piece of one byte costs; what a visit has cost besides bytes
 //   - dma.go: which worker gets a piece, and which tasks are recalled when a key or a peer changes
+//   - checksum.go: checksums of memory, for the sanitizer
 //   - unmapped.go: copies from and to a process; where a missing page ends the copy
 package execution

@@ -107,7 +107,7 @@ func (sh *queues) Try(q *object.QP) bool {
 		}
 		sh.Unstall(q)
 		return true
-	case s.Kind == object.Held:
+	case s.Kind == object.Held, s.Kind == object.Kept:
 		return false
 	case s.Forever:
 		sh.explainWait(q)
@@ -135,6 +135,8 @@ func (sh *queues) cleared(q *object.QP) bool {
 	switch q.Stall.Kind {
 	case object.BehindCQ:
 		return q.Stall.CQ.Gone || q.Stall.CQ.Reached(q.Stall.Index)
+	case object.Kept:
+		return sh.Now() >= q.Stall.Deadline
 	case object.Held:
 		over := !q.Stall.Forever && sh.Now() >= q.Stall.Deadline
 		if f := q.Faults; f != nil && f.Bell != nil && f.Bell.Holds {

@@ -10,7 +10,7 @@ import (
 // SizeAndKeys returns how many bytes the segments of a WQE of a transport name, and which keys, the rkey
 // first. The WQE is not checked yet, so segments may be wrong or missing; those are left out.
 func SizeAndKeys(b []byte, transport uint8) (size uint64, keys []uint32) {
-	v, err := wqe.Parse(b, addresses[transport])
+	v, err := ParseWQE(b, transport)
 	if err != nil {
 		return 0, nil
 	}
@@ -29,6 +29,9 @@ func SizeAndKeys(b []byte, transport uint8) (size uint64, keys []uint32) {
 		}
 	}
 }
+
+// ParseWQE divides a WQE of a transport into its segments.
+func ParseWQE(b []byte, transport uint8) (wqe.View, error) { return wqe.Parse(b, addresses[transport]) }
 
 // addresses says which address segment the WQEs of a transport have.
 var addresses = [...]wqe.Address{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/engine/internal/cores"
+	"github.com/nicless/nicless/engine/internal/custody"
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/object"
@@ -25,11 +26,12 @@ import (
 // A Loop is a shard's thread with all its layers. It visits queues.
 type Loop struct {
 	transport.PortServer
-	r      *Runner
-	Pass   object.Pass  // the pass that the looks continue; see look.go
-	copied copiedQueue  // see watched.go
-	Used   load         // for how long the thread had work
-	pauser cores.Pauser // lets other threads have the core, if the thread has a real-time policy
+	r       *Runner
+	Pass    object.Pass    // the pass that the looks continue; see look.go
+	copied  copiedQueue    // see watched.go
+	Custody custody.Keeper // what belongs to the device, for the sanitizer
+	Used    load           // for how long the thread had work
+	pauser  cores.Pauser   // lets other threads have the core, if the thread has a real-time policy
 }
 
 // A Runner has the loops of all threads.
@@ -73,6 +75,7 @@ func newLoop(r *Runner, number int) *Loop {
 	sh.DMA = execution.DMA{Sizes: execution.UsualOffloadSizes, Beyond: copying.Threshold(cpu.CacheSize())}
 	sh.Links = sh
 	sh.copied = newCopiedQueue()
+	sh.Custody = custody.NewKeeper(sh.Settings.Slice)
 	return sh
 }
 
@@ -100,4 +103,11 @@ func (r *Runner) PortCounts() []nic.PortCounts {
 		counts[n] = traffic.Sum(&sums[n])
 	}
 	return counts
+}
+
+// EndCustody is called when q is removed, while no shard works. q may have been watched in several shards.
+func (e *Runner) EndCustody(q *object.QP) {
+	for _, sh := range e.Loops {
+		sh.Custody.Drop(q)
+	}
 }

@@ -54,8 +54,26 @@ func visitAnnounced(sh *Loop, q *object.QP) int {
 	return sh.visitOwn(q)
 }
 
-// visitOwn is visitAside, by the send record that q has.
+// visitOwn is visitAside, by the send record that q has. If q is watched for the sanitizer, that may hold its
+// WQEs back.
 func (sh *Loop) visitOwn(q *object.QP) int {
+	mask := q.Watched & q.Client.Device.WatchesSanitize
+	if mask == 0 {
+		return visitReleased(sh, q)
+	}
+	restore, spent, ok := sh.Custody.Admit(&sh.Executor, q, mask)
+	defer func() { // also after a fault of memory
+		restore()
+		sh.Sched.Spent += spent // the client pays for the checksums in its turn
+	}()
+	if !ok {
+		return 0
+	}
+	return visitReleased(sh, q)
+}
+
+// visitReleased is visitOwn for what nothing holds back.
+func visitReleased(sh *Loop, q *object.QP) int {
 	switch {
 	case q.Wire != nil && q.Wire.Watched:
 		return sh.visitWatchedWire(q)

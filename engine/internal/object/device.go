@@ -61,28 +61,29 @@ type Device struct {
 	Served  uint64 // number of requests so far
 	Stopped bool   // no shard works: a request is being served
 
-	Epoch         atomic.Uint64 // number of changes of keys so far
-	Past          Counts        // the counters of closed clients
-	PublishCycles uint64
-	Journal       *journal.Journal
-	Spoken        *journal.Budget // limits log lines about connections
-	Explained     *journal.Budget // limits explanations in the log
-	Ledger        *quota.Ledger
-	Discarded     discards
-	Mail          mailbox.Mailbox
-	Watchdog      watchdog
-	Hooks         hooks
-	Groups        map[[16]byte]*Group // multicast groups, by GID
-	Router        nic.Router          // finds paths to other devices; nil: there are none
-	Routes        uint64              // number of changes of the router's paths; at least 1
-	Held          heldPaths           // paths that are held by queue pairs whose clients have set the peers
-	Bulletin      bulletin            // what clients announce
-	Watches       [tap.Most]*Watcher  // by the number of their bits; nil: there is none
-	DatagramsSeen int                 // number of queue pairs for datagrams that are watched
-	WatchesAll    uint32              // the watches of all clients of all users: a bit for each
-	WatchesReplay uint32              // the watches that record what a replay needs
-	Outages       outage.Ports        // whether the ports that clients see are up
-	Windows       inject.Windows      // of WQEs whose bytes a rule reorders
+	Epoch           atomic.Uint64 // number of changes of keys so far
+	Past            Counts        // the counters of closed clients
+	PublishCycles   uint64
+	Journal         *journal.Journal
+	Spoken          *journal.Budget // limits log lines about connections
+	Explained       *journal.Budget // limits explanations in the log
+	Ledger          *quota.Ledger
+	Discarded       discards
+	Mail            mailbox.Mailbox
+	Watchdog        watchdog
+	Hooks           hooks
+	Groups          map[[16]byte]*Group // multicast groups, by GID
+	Router          nic.Router          // finds paths to other devices; nil: there are none
+	Routes          uint64              // number of changes of the router's paths; at least 1
+	Held            heldPaths           // paths that are held by queue pairs whose clients have set the peers
+	Bulletin        bulletin            // what clients announce
+	Watches         [tap.Most]*Watcher  // by the number of their bits; nil: there is none
+	DatagramsSeen   int                 // number of queue pairs for datagrams that are watched
+	WatchesAll      uint32              // the watches of all clients of all users: a bit for each
+	WatchesReplay   uint32              // the watches that record what a replay needs,
+	WatchesSanitize uint32              // and those that record what the sanitizer needs: some of them
+	Outages         outage.Ports        // whether the ports that clients see are up
+	Windows         inject.Windows      // of WQEs whose bytes a rule reorders
 
 	Joined                       uint64 // number of the newest membership
 	Attached, LastPort, LastXRCD uint32 // numbers of the newest client, link and XRC domain

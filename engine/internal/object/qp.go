@@ -274,6 +274,7 @@ const (
 	NotReady           // RNR retry: the peer has no receive posted
 	BehindCQ           // WAIT: a completion queue has not reached an index
 	Held               // a rule of faults holds the WQE back until Deadline, or Forever
+	Kept               // the sanitizer holds it back until Deadline
 )
 
 // A SetPeer is the peer of a queue pair, as set_peer has set it.

@@ -4,6 +4,7 @@ package request
 
 import (
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/custody"
 	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
@@ -105,6 +106,7 @@ func destroyCQ(c *Client, m *control.CQN, _ object.RequestMemory, _ *control.Rep
 // removeCQ removes a CQ from the device, but not from c.CQs.
 func (c *Client) removeCQ(q *object.CQ) {
 	sh := c.Loop()
+	custody.RecordLastPolled(c.Shard, q, c.Device.WatchesSanitize)
 	recordCQ(c.Device, q, c.Watched, trace.KeyGone)
 	delete(sh.CQs, q.Num)
 	sh.Watchdog.Owners.Drop(uint64(q.Num) | object.TouchedCQ)

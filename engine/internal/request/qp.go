@@ -211,6 +211,7 @@ func (c *Client) RemoveQP(q *object.QP) {
 	sh.Watchdog.Owners.Drop(uint64(q.Num))
 	sh.SetState(q, control.StateRST)
 	recordGone(&sh.Shard, q.Watched, trace.KindQueueGone, q.Num)
+	c.Device.EndCustody(q)
 	q.Unwatch(q.Watched)
 	sh.LeaveAll(q)
 	trim(&sh.Shard)

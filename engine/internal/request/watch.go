@@ -69,8 +69,11 @@ func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 			ways++
 		}
 	}
-	if ways != 1 || m.All&^(control.WatchAll|control.WatchReplay) != 0 {
+	if ways != 1 || m.All&^(control.WatchAll|control.WatchReplay|control.WatchSanitize) != 0 {
 		return nil, control.Errorf(control.CodeInvalid, "all %d, QP %#06x, pid %d, program %q; exactly one of them says what is watched", m.All, m.QPN, m.PID, m.Program)
+	}
+	if m.All&(control.WatchSanitize|control.WatchReplay) == control.WatchSanitize {
+		return nil, control.Errorf(control.CodeInvalid, "all %d: what the sanitizer needs (bit 2) is recorded only with what a replay needs (bit 1)", m.All)
 	}
 	n := m.Bytes
 	if n == 0 {
@@ -145,6 +148,9 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 		e.Watches[number], c.Watch = w, w
 		if w.Replay {
 			e.WatchesReplay |= 1 << number
+			if m.All&control.WatchSanitize != 0 {
+				e.WatchesSanitize |= 1 << number
+			}
 			for i, sh := range e.Shards {
 				if sh.Scratch.Unmapped.Between == nil {
 					sh.Scratch.Unmapped.Between = between[i][:]
@@ -231,6 +237,7 @@ func (c watching) end() {
 	e.DoWith(mailbox.NoWork, func() {
 		e.Watches[number] = nil
 		e.WatchesReplay &^= 1 << number
+		e.WatchesSanitize &^= 1 << number
 	})
 	c.freeRings(w)
 }

@@ -92,6 +92,8 @@ func (s *survey) why(q *object.QP) string {
 		return "WAIT: a completion queue has not reached an index"
 	case object.Held:
 		return "a rule of faults holds it back"
+	case object.Kept:
+		return "the sanitizer holds it back for a moment"
 	}
 	return ""
 }

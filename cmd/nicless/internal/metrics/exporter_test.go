@@ -17,7 +17,7 @@ func TestValuesAreThoseOfTheEngine(t *testing.T) {
 	f.sample()
 	e := f.exporter()
 	for _, want := range []string{
-		`nicless_build_info{goversion="go1.26",protocol="2.8",version="v1.2.3"} 1`,
+		`nicless_build_info{goversion="go1.26",protocol="2.9",version="v1.2.3"} 1`,
 		`nicless_engine_info{device="nicless0",guid="0200000000000001",pid="42"} 1`,
 		`nicless_up 1`,
 		`nicless_wqes_total 1010`,

@@ -103,7 +103,7 @@ func (f *fake) lastRequest() state.Request {
 // are fresh.
 func (f *fake) exporter() *Exporter {
 	e := New(f.path, func(port int) string { return "nicless" + string(rune('0'+port)) },
-		Build{Version: "v1.2.3", Go: "go1.26", Protocol: "2.8"})
+		Build{Version: "v1.2.3", Go: "go1.26", Protocol: "2.9"})
 	e.registry = prometheus.NewPedanticRegistry() // which also checks descriptions
 	e.registry.MustRegister(e)
 	at := time.Unix(1_800_000_000, 0)

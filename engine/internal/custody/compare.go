@@ -1,0 +1,119 @@
+//go:build linux && (amd64 || arm64)
+
+package custody
+
+import (
+	"bytes"
+
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/pagefault"
+	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/wqe"
+)
+
+// compare compares what belongs to the device with what was found: first the WQEs that are about to be
+// executed and the receives that are there for them, then, as long as the visit may, the WQEs that were
+// executed and have no completion yet.
+func (w *work) compare(k *kept) {
+	next := w.next(k)
+	for i := next; i < len(k.sends); i++ {
+		w.compareSend(&k.sends[i])
+	}
+	if p := w.peer(); p != nil {
+		other := w.c.of(p)
+		w.findReceives(other, p)
+		for i := 0; i < len(other.receives) && !w.over(); i++ {
+			w.compareReceive(p, &other.receives[i])
+		}
+	}
+	for i := 0; i < next && !w.over(); i++ {
+		w.comparePieces(&k.sends[i], w.q, trace.ChangedSource) // its blocks are free once it is executed
+	}
+}
+
+// compareNext compares the WQE that is executed next.
+func (w *work) compareNext(k *kept) {
+	if i := w.next(k); i < len(k.sends) {
+		w.compareSend(&k.sends[i])
+	}
+}
+
+// next returns the index in k.sends of the WQE that is executed next: len(k.sends) if it is not there.
+func (w *work) next(k *kept) (i int) {
+	for i < len(k.sends) && k.sends[i].index < w.q.SQ.Done {
+		i++
+	}
+	return i
+}
+
+func (w *work) compareSend(e *entry) {
+	e.bytes = w.compareBytes(e, w.q.Num, w.blocks(e.index, uint64(len(e.bytes)/wqe.BlockSize)), wqe.BlockSize,
+		trace.ChangedWQE)
+	w.comparePieces(e, w.q, trace.ChangedSource)
+}
+
+func (w *work) compareReceive(p *object.QP, e *entry) {
+	now := make([]byte, len(e.bytes))
+	copy(now, p.RQ.Ring[e.index&p.RQ.Mask<<p.RQ.Stride:])
+	e.bytes = w.compareBytes(e, p.Num, now, len(now), trace.ChangedEntry)
+	w.comparePieces(e, p, trace.ChangedBuffer)
+}
+
+// compareBytes compares the bytes of an entry with those that it has now, part by part, records the parts
+// that have changed, and returns the bytes that it has now: each change is recorded once.
+func (w *work) compareBytes(e *entry, queue uint32, now []byte, size int, part trace.ChangedPart) []byte {
+	w.spent += len(now)
+	for at := 0; at < len(now); at += size {
+		was, is := e.bytes[at:][:size], now[at:][:size]
+		if !bytes.Equal(was, is) {
+			w.record(&trace.Event{Kind: trace.KindChanged, Queue: queue, Index: uint16(e.index),
+				Count: uint16(part), Value: uint64(at / size), Data: append(bytes.Clone(was), is...)})
+		}
+	}
+	return now
+}
+
+// comparePieces compares the bytes that an entry points to with their checksums. The entry points to them as
+// it did when it was found.
+func (w *work) comparePieces(e *entry, q *object.QP, part trace.ChangedPart) {
+	for i := range e.pieces {
+		p := &e.pieces[i]
+		sum, ok := w.sum(p, q.PD)
+		if !ok || sum == p.sum {
+			continue // the key is gone, which the execution explains; or nothing has changed
+		}
+		change := trace.Change{Addr: p.addr, Length: p.n, Key: p.key, Was: p.sum, Is: sum}
+		w.record(&trace.Event{Kind: trace.KindChanged, Queue: q.Num, Index: uint16(e.index),
+			Count: uint16(part), Value: uint64(i), Data: change.Append(nil)})
+		p.sum = sum
+	}
+}
+
+// sum returns the checksum of the first p.summed bytes of a piece, which a key of the domain d has. ok is
+// false if they cannot be read.
+func (w *work) sum(p *piece, d *object.PD) (sum uint32, ok bool) {
+	l := &w.c.list
+	l.Reset()
+	there := readable(func() {
+		if w.sh.Locate(l, p.key, d, p.addr, p.summed) {
+			w.spent += int(p.summed)
+			sum, ok = w.sh.Checksum(l, p.summed)
+		}
+	})
+	return sum, ok && there
+}
+
+// readable calls a function, and reports whether all memory that it has read is there. Memory that is gone is
+// a mistake of the WQE that uses it, which its execution finds.
+func readable(read func()) (ok bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, gone := pagefault.Of(r); !gone {
+				panic(r)
+			}
+			ok = false
+		}
+	}()
+	read()
+	return true
+}

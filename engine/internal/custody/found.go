@@ -1,0 +1,188 @@
+//go:build linux && (amd64 || arm64)
+
+package custody
+
+import (
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/inject"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Limits. The rest is executed as always, and is not compared.
+const (
+	// mostKept is how many WQEs, and how many receives, of one queue are kept: more than programs usually
+	// have in flight, and 1 MiB for the longest.
+	mostKept = 1024
+
+	// mostSummed is how many bytes of one WQE or receive are compared. At some gigabytes a second they take
+	// less than a visit may.
+	mostSummed = 256 << 10
+)
+
+// An entry is a WQE or a receive that belongs to the device.
+type entry struct {
+	index    uint64 // count of blocks or receives before it
+	bytes    []byte // its blocks, or the entry of the receive queue
+	pieces   []piece
+	signaled bool // WQE: has a completion
+}
+
+// A piece is bytes that an entry points to.
+type piece struct {
+	addr, n uint64
+	key     uint32
+	summed  uint64 // so many of the n bytes have the checksum sum
+	sum     uint32
+}
+
+// A work is what is done for one queue pair in one visit.
+type work struct {
+	sh    *execution.Executor
+	c     *Keeper
+	q     *object.QP
+	mask  uint32 // the watches that record it
+	spent int    // bytes that were read
+}
+
+func (w *work) record(e *trace.Event) {
+	e.Time = clock.Now()
+	w.sh.Taps.Record(w.mask, e)
+}
+
+// over reports whether the visit has read as much as it may.
+func (w *work) over() bool { return w.c.Budget > 0 && w.spent >= w.c.Budget }
+
+// price returns what the client pays for the visit.
+func (w *work) price() int {
+	if w.c.Budget == 0 {
+		return 0
+	}
+	return w.spent
+}
+
+// find finds the WQEs in the next n blocks, and with them the receives that are there for them, and records
+// both.
+func (w *work) find(k *kept, n uint16) {
+	w.polled(k)
+	w.findReceives(k, w.q)
+	if p := w.peer(); p != nil {
+		w.findReceives(w.c.of(p), p)
+	}
+	end := w.q.SQ.Done + uint64(n)
+	for k.found < end && len(k.sends) < mostKept && !w.over() {
+		e := entry{index: k.found}
+		blocks := min(uint64(max(execution.HeadOf(w.q.SQ.Blocks.At(k.found)).Blocks(), 1)), end-k.found)
+		e.bytes = w.blocks(e.index, blocks)
+		w.spent += len(e.bytes)
+		w.gather(&e)
+		w.recordFound(&e)
+		k.sends = append(k.sends, e)
+		k.found += blocks
+	}
+	if len(k.sends) == mostKept {
+		k.found = end
+	}
+}
+
+// blocks copies blocks of the send queue.
+func (w *work) blocks(index, n uint64) []byte {
+	b := make([]byte, n*wqe.BlockSize)
+	for i := range n {
+		*(*shm.Block)(b[i*wqe.BlockSize:]) = *w.q.SQ.Blocks.At(index + i)
+	}
+	return b
+}
+
+// recordFound records a WQE as its queue's visit records it when it is executed.
+func (w *work) recordFound(e *entry) {
+	blocks := uint16(len(e.bytes) / wqe.BlockSize)
+	w.record(&trace.Event{Kind: trace.KindDoorbell, Queue: w.q.Num, Index: uint16(e.index), Count: blocks,
+		Value: uint64(w.q.SQ.Record.Observe())})
+	w.record(&trace.Event{Kind: trace.KindFetch, Queue: w.q.Num, Index: uint16(e.index), Count: blocks,
+		Data: e.bytes})
+}
+
+// gather finds the bytes that a WQE sends. A WQE that is wrong has none: its execution says why it is wrong.
+func (w *work) gather(e *entry) {
+	v, err := inject.ParseWQE(e.bytes, w.q.Transport)
+	if err != nil {
+		return
+	}
+	e.signaled = v.Ctrl.Flags&wqe.CEMask >= wqe.CEAlways
+	info := v.Ctrl.Opcode.Info()
+	if info.Reads || info.Atomic() || (!info.Raddr && !info.Receive()) {
+		return // it sends no bytes
+	}
+	list := v.Data()
+	for left := uint64(mostSummed); ; {
+		d, _, ok := list.Next()
+		if !ok {
+			return
+		}
+		if !d.Inline() {
+			w.add(e, w.q, d, &left)
+		}
+	}
+}
+
+// add adds a piece to an entry of q, if its bytes can be read. left is how many bytes of the entry may still
+// be summed.
+func (w *work) add(e *entry, q *object.QP, d wqe.Data, left *uint64) {
+	p := piece{addr: d.Addr, n: d.Length(), key: d.LKey}
+	p.summed = min(p.n, *left)
+	var ok bool
+	p.sum, ok = w.sum(&p, q.PD)
+	if ok && p.summed > 0 {
+		*left -= p.summed
+		e.pieces = append(e.pieces, p)
+	}
+}
+
+// peer returns the queue pair that takes the messages of w.q, if it is watched for the sanitizer and belongs
+// to the same shard; otherwise nil.
+func (w *work) peer() *object.QP {
+	if !w.q.HasPeer() || w.q.Wire != nil {
+		return nil
+	}
+	p := w.sh.BoundPeer(w.q)
+	if p == nil || p.Watched&w.mask == 0 || p.Client.Shard != w.q.Client.Shard {
+		return nil
+	}
+	return p
+}
+
+// findReceives finds receives of q's own queue, and records them.
+func (w *work) findReceives(k *kept, q *object.QP) {
+	if q.RQ.SRQ != nil || q.RQ.Ring == nil {
+		return
+	}
+	end := q.RQ.Done + uint64(q.Posted())
+	for ; k.posted < end && len(k.receives) < mostKept && !w.over(); k.posted++ {
+		e := entry{index: k.posted, bytes: make([]byte, 1<<q.RQ.Stride)}
+		copy(e.bytes, q.RQ.Ring[k.posted&q.RQ.Mask<<q.RQ.Stride:])
+		w.spent += len(e.bytes)
+		list := wqe.RecvList(e.bytes)
+		if q.Signed {
+			list = list[wqe.UnitSize:]
+		}
+		w.scatter(&e, q, list)
+		k.receives = append(k.receives, e)
+		w.record(&trace.Event{Kind: trace.KindPosted, Queue: q.Num, Index: uint16(k.posted),
+			Value: uint64(q.Client.Number), Data: e.bytes})
+	}
+}
+
+// scatter finds the bytes that a receive is to fill.
+func (w *work) scatter(e *entry, q *object.QP, list wqe.RecvList) {
+	for left := uint64(mostSummed); ; {
+		d, ok := list.Next()
+		if !ok {
+			return
+		}
+		w.add(e, q, d, &left)
+	}
+}

@@ -79,6 +79,8 @@ var mayImport = map[string][]string{
 	"trace/replay":   {"trace", "engine", "doorbell", "fault", "wqe", "cqe", "field", "internal/control", "internal/nic", "internal/shm"},
 	"trace/record":   {"trace", "field/devx", "wqe", "cqe"},
 	"trace/roce":     {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
+	// Mistakes in a stream of events.
+	"sanitize": {"trace", "trace/objects", "trace/text", "wqe", "cqe"},
 
 	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/reason", "internal/ring"},

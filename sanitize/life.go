@@ -1,0 +1,274 @@
+package sanitize
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/trace/objects"
+)
+
+// lives notes what there is on the device, and what is gone.
+func (s *Sanitizer) lives(e *trace.Event) {
+	switch e.Kind {
+	case trace.KindClient:
+		s.clientOf(e.Queue)
+	case trace.KindClientGone:
+		s.clientGone(e)
+	case trace.KindQueue:
+		s.queueIs(e)
+	case trace.KindState:
+		s.stateIs(e)
+	case trace.KindQueueGone:
+		s.queueGone(e)
+	case trace.KindKey:
+		s.keyIs(e)
+	case trace.KindCQ:
+		s.cqIs(e)
+	case trace.KindSRQ:
+		s.srqIs(e)
+	case trace.KindDoorbell, trace.KindPosted:
+		if c := s.table.ClientOf(e); c != nil {
+			s.active(s.clients[c.Number])
+		}
+	case trace.KindLost:
+		s.lost(e)
+	}
+}
+
+// clientOf returns a client. One that no event has described is its own process.
+func (s *Sanitizer) clientOf(number uint32) *client {
+	known := s.table.Client(number)
+	c := s.clients[number]
+	if c == nil {
+		c = &client{number: number, name: objects.Client{Number: number}}
+		s.clients[number] = c
+	} else if c.process != nil && (known == nil || c.name.PID == known.PID) {
+		return c
+	}
+	id := processID{client: number}
+	if known != nil {
+		c.name = *known
+		if known.PID != 0 {
+			id = processID{pid: known.PID}
+		}
+	}
+	if c.process != nil {
+		return c // it has memory already: it stays what it is
+	}
+	p := s.processes[id]
+	if p == nil {
+		p = &process{id: id, posted: map[span]*record{}}
+		s.processes[id] = p
+	}
+	p.clients++
+	c.process = p
+	return c
+}
+
+func (s *Sanitizer) clientGone(e *trace.Event) {
+	c := s.clients[e.Queue]
+	if c == nil {
+		return
+	}
+	for _, q := range s.queues {
+		if q.client == c {
+			s.removeQueue(q)
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(s.cqs)) {
+		if q := s.cqs[n]; q.client == c {
+			s.neverPolled(q)
+			delete(s.cqs, n)
+		}
+	}
+	for n, q := range s.srqs {
+		if q.client == c {
+			s.unpostAll(&q.receives)
+			delete(s.srqs, n)
+		}
+	}
+	s.completeEnding(c, true)
+	delete(s.clients, e.Queue)
+	c.process.clients--
+	if c.process.clients == 0 {
+		delete(s.processes, c.process.id)
+	}
+}
+
+func (s *Sanitizer) queueIs(e *trace.Event) {
+	if s.table.Queue(e.Queue) == nil {
+		return
+	}
+	c := s.clientOf(uint32(e.Value))
+	q := s.queues[e.Queue]
+	if q == nil {
+		q = &queue{number: e.Queue, client: c, records: map[recordKey]*record{}}
+		q.slot, q.last = s.slots.take()
+		s.queues[e.Queue] = q
+		s.active(c)
+	}
+	q.state = trace.State(e.Index)
+	if setup, ok := trace.ParseQueueSetup(e.Data); ok {
+		q.signed = setup.Flags&trace.Signed != 0
+	}
+}
+
+// stateIs notes that a queue pair has changed its state. In RST it forgets its WQEs, in ERR and SQE they are
+// flushed.
+func (s *Sanitizer) stateIs(e *trace.Event) {
+	q := s.queues[e.Queue]
+	if q == nil {
+		return
+	}
+	from, to := trace.State(e.Count>>8), trace.State(e.Count&0xff)
+	q.state, q.dropped = to, nil
+	if to != trace.RST {
+		s.active(q.client)
+	}
+	switch to {
+	case trace.RST:
+		if from == trace.RTS || from == trace.SQD {
+			q.dropped, q.droppedN = s.inFlight(q), e.Number
+		}
+		s.abandon(q)
+		s.unpostAll(&q.receives)
+	case trace.ERR:
+		s.abandon(q)
+		s.unpostAll(&q.receives)
+	case trace.SQE:
+		s.abandon(q)
+	}
+}
+
+// inFlight returns the WQEs of a queue pair whose bytes were not moved. Those to a peer that is gone never
+// are, so they are left out.
+func (s *Sanitizer) inFlight(q *queue) (list []*work) {
+	o := s.table.Queue(q.number)
+	if o == nil || (o.Info.Port == 0 && o.Info.Peer != 0 && s.queues[o.Info.Peer] == nil) {
+		return nil
+	}
+	for _, w := range q.works {
+		if !w.moved {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// queueGone notes that a queue pair was destroyed. The device resets it first: the event before says so.
+func (s *Sanitizer) queueGone(e *trace.Event) {
+	q := s.queues[e.Queue]
+	if q == nil {
+		return
+	}
+	list := q.dropped
+	if e.Number != q.droppedN+1 {
+		list = nil // the program has reset it before
+	}
+	if q.state == trace.RTS || q.state == trace.SQD {
+		list = s.inFlight(q)
+	}
+	s.ends(q.client, queuesEnd, e.Time)
+	if len(list) > 0 {
+		s.destroyed(q, list)
+	}
+	s.neverConsumed(&q.receives, q.client, Access{QP: q.number})
+	s.removeQueue(q)
+}
+
+// removeQueue drops all that is known of a queue pair.
+func (s *Sanitizer) removeQueue(q *queue) {
+	s.abandon(q)
+	for _, r := range q.records {
+		s.drop(r)
+	}
+	s.unpostAll(&q.receives)
+	s.slots.give(q.slot, q.last)
+	delete(s.queues, q.number)
+}
+
+func (s *Sanitizer) keyIs(e *trace.Event) {
+	s.keys.event(e)
+	info, err := trace.ParseKeyInfo(e.Data)
+	if err != nil {
+		return
+	}
+	c := s.clientOf(info.Client)
+	if e.Index == trace.KeyGone {
+		s.ends(c, keysEnd, e.Time)
+		return
+	}
+	s.active(c)
+}
+
+func (s *Sanitizer) cqIs(e *trace.Event) {
+	setup, err := trace.ParseCQSetup(e.Data)
+	if err != nil {
+		return
+	}
+	c := s.cqs[e.Queue]
+	if e.Index == trace.KeyGone {
+		if c != nil {
+			s.ends(c.client, cqsEnd, e.Time)
+			s.neverPolled(c)
+			delete(s.cqs, e.Queue)
+		}
+		return
+	}
+	if c == nil && len(s.cqs) < mostQueues {
+		c = &cq{number: e.Queue, client: s.clientOf(uint32(e.Value))}
+		s.cqs[e.Queue] = c
+		s.active(c.client)
+	}
+	const collapsed, ignoresOverrun = 1, 2
+	if c != nil {
+		c.loose = setup.Flags&(collapsed|ignoresOverrun) != 0
+	}
+}
+
+func (s *Sanitizer) srqIs(e *trace.Event) {
+	q := s.srqs[e.Queue]
+	if e.Index == trace.KeyGone {
+		if q != nil {
+			s.ends(q.client, srqsEnd, e.Time)
+			s.neverConsumed(&q.receives, q.client, Access{SRQ: e.Queue})
+			s.unpostAll(&q.receives)
+			delete(s.srqs, e.Queue)
+		}
+		return
+	}
+	if q == nil && len(s.srqs) < mostQueues {
+		q = &srq{client: s.clientOf(uint32(e.Value))}
+		s.srqs[e.Queue] = q
+		s.active(q.client)
+	}
+}
+
+// lost forgets all that is in flight: among the lost events may be some that say how it ended.
+func (s *Sanitizer) lost(e *trace.Event) {
+	for _, q := range s.queues {
+		s.abandon(q)
+		for _, r := range q.records {
+			s.drop(r)
+		}
+		s.unpostAll(&q.receives)
+		q.receives.consumed++
+		q.dropped = nil
+	}
+	for _, q := range s.srqs {
+		s.unpostAll(&q.receives)
+		q.receives.consumed++
+	}
+	for _, c := range s.cqs {
+		c.entries, c.taken = nil, true
+	}
+	for _, c := range s.clients {
+		c.ending = ending{}
+	}
+	s.unclaimed = nil
+	s.report(subject{code: EventsLost, memory: span{s.now, s.now}}, Report{Severity: Note,
+		Text: fmt.Sprintf("%d events are lost: all that was in flight is forgotten, and mistakes there are not found",
+			e.Value)})
+}

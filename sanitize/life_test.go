@@ -1,0 +1,181 @@
+package sanitize
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/trace"
+	"github.com/stretchr/testify/require"
+)
+
+func TestKeyGone(t *testing.T) {
+	t.Run("in flight", func(t *testing.T) {
+		x := pair(t, Options{})
+		i := x.post(0x51, write(1, 0, 2, 0, 64))
+		x.deregister(2, keyOf(2))
+		x.add(trace.Event{Kind: trace.KindFail, Queue: 0x51, Index: i, Count: 1, Value: 0x13})
+		x.requireCodes("key-gone")
+		require.Equal(t, "the key 0x201 is used after it was deregistered, while the WQE was in flight", x.reports[0].Text)
+		require.EqualValues(t, 4712, x.reports[0].Accesses[1].PID)
+	})
+	t.Run("before", func(t *testing.T) {
+		x := pair(t, Options{})
+		x.deregister(1, keyOf(1))
+		x.post(0x51, write(1, 0, 2, 0, 64))
+		x.requireCodes("key-gone")
+		require.Contains(t, x.reports[0].Text, "before the WQE was posted")
+	})
+	t.Run("of a receive", func(t *testing.T) {
+		x := pair(t, Options{})
+		b := entry(keyOf(2), memory(2), 128, false)
+		x.postReceive(0x52, 2, 0, false, b)
+		x.deregister(2, keyOf(2))
+		i := x.post(0x51, send(1, 0, 64))
+		x.add(trace.Event{Kind: trace.KindReceive, Queue: 0x52, Value: 0x52, Data: b})
+		x.add(trace.Event{Kind: trace.KindFail, Queue: 0x51, Index: i, Count: 1, Value: 0x14})
+		x.requireCodes("key-gone")
+	})
+	t.Run("after the bytes were moved", func(t *testing.T) {
+		x := pair(t, Options{})
+		x.do(0x51, write(1, 0, 2, 0, 64), firstCQ+1)
+		x.deregister(2, keyOf(2))
+		x.requireCodes()
+	})
+	t.Run("registered again", func(t *testing.T) {
+		x := pair(t, Options{})
+		x.deregister(2, keyOf(2))
+		x.register(2, keyOf(2), memory(2), size)
+		x.do(0x51, write(1, 0, 2, 0, 64), firstCQ+1)
+		x.requireCodes()
+	})
+	t.Run("flushed", func(t *testing.T) {
+		x := pair(t, Options{})
+		x.postReceive(0x52, 2, 0, false, entry(keyOf(2), memory(2), 128, false))
+		x.post(0x51, write(1, 0, 2, 0, 64))
+		x.state(0x51, trace.RTS, trace.ERR)
+		x.state(0x52, trace.RTS, trace.ERR)
+		x.deregister(1, keyOf(1))
+		x.deregister(2, keyOf(2))
+		x.requireCodes()
+	})
+	t.Run("went with its process", func(t *testing.T) {
+		x := pair(t, Options{})
+		i := x.post(0x51, write(1, 0, 2, 0, 64))
+		x.destroy(0x52)
+		x.deregister(2, keyOf(2))
+		x.leave(2)
+		x.add(trace.Event{Kind: trace.KindFail, Queue: 0x51, Index: i, Count: 1, Value: 0x15})
+		x.requireCodes()
+	})
+}
+
+func TestNeverPolled(t *testing.T) {
+	x := pair(t, Options{})
+	x.execute(0x51, x.post(0x51, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
+	x.execute(0x51, x.post(0x51, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
+	x.destroy(0x51)
+	x.destroyCQ(firstCQ + 1)
+	x.destroyCQ(recvCQ + 1)
+	x.requireCodes("never-polled")
+	require.Equal(t, "a completion queue had 2 completions without an error, and none was ever taken", x.reports[0].Text)
+}
+
+// A program that ends with completions which it does not want is usual.
+func TestPolledOnce(t *testing.T) {
+	x := pair(t, Options{})
+	x.do(0x51, write(1, 0, 2, 0, 64), firstCQ+1)
+	x.execute(0x51, x.post(0x51, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
+	x.destroyCQ(firstCQ + 1)
+	x.requireCodes()
+}
+
+// Events that were not recorded for a sanitizer do not tell what was polled.
+func TestNotRecorded(t *testing.T) {
+	x := pair(t, Options{})
+	x.s.recorded = false
+	x.execute(0x51, x.post(0x51, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
+	x.destroyCQ(firstCQ + 1)
+	x.requireCodes()
+	require.False(t, x.s.Result().Recorded)
+}
+
+func TestReceivesNeverConsumed(t *testing.T) {
+	x := pair(t, Options{Notes: true})
+	b := entry(keyOf(2), memory(2), 128, false)
+	x.postReceive(0x52, 2, 0, false, b)
+	x.postReceive(0x52, 2, 1, false, b)
+	x.postReceive(0x51, 1, 0, false, entry(keyOf(1), memory(1), 128, false))
+	i := x.post(0x52, send(2, 4096, 64))
+	x.deliver(0x52, i, 64, 0x51, 0x51, 0, entry(keyOf(1), memory(1), 128, false), false)
+	x.destroy(0x51)
+	x.destroy(0x52)
+	x.requireCodes("receives-never-consumed (note)")
+	require.EqualValues(t, 0x52, x.reports[0].Accesses[0].QP)
+}
+
+func TestDestroyedInFlight(t *testing.T) {
+	destroyed := func(after func(x *script)) *script {
+		x := pair(t, Options{Notes: true})
+		x.post(0x51, write(1, 0, 2, 0, 64))
+		x.destroy(0x51)
+		after(x)
+		return x
+	}
+	x := destroyed(func(x *script) { x.register(1, 0x9001, memory(1), 4096) })
+	x.requireCodes("destroyed-in-flight")
+	x = destroyed(func(x *script) { // in an order that the device does not take
+		x.destroyCQ(firstCQ + 1)
+		x.deregister(1, keyOf(1))
+		x.leave(1)
+	})
+	x.requireCodes("destroyed-in-flight")
+	x = destroyed(func(x *script) { // in its order, but a request for each
+		x.deregister(1, keyOf(1))
+		x.destroyCQ(firstCQ + 1)
+		x.leave(1)
+	})
+	x.requireCodes("destroyed-in-flight")
+	x = destroyed(func(x *script) {})
+	x.requireCodes("destroyed-in-flight")
+	x = destroyed(func(x *script) { // the process was killed
+		x.step = 1000
+		x.deregister(1, keyOf(1))
+		x.step = 100_000 // the device had no core for a moment
+		x.destroyCQ(firstCQ + 1)
+		x.leave(1)
+	})
+	x.requireCodes("destroyed-in-flight (note)")
+}
+
+func TestDestroyedInOrder(t *testing.T) {
+	for name, before := range map[string]func(x *script, i uint16){
+		"executed":    func(x *script, i uint16) { x.execute(0x51, i, 64, firstCQ+1) },
+		"in ERR":      func(x *script, _ uint16) { x.state(0x51, trace.RTS, trace.ERR) },
+		"no peer":     func(x *script, _ uint16) { x.destroy(0x52) },
+		"after reset": func(x *script, _ uint16) { x.state(0x51, trace.RTS, trace.RST); x.poll(firstCQ + 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := pair(t, Options{})
+			i := x.post(0x51, write(1, 0, 2, 0, 64))
+			before(x, i)
+			if name == "executed" || name == "no peer" {
+				x.destroy(0x51)
+			} else {
+				x.add(trace.Event{Kind: trace.KindQueueGone, Queue: 0x51})
+			}
+			x.register(1, 0x9001, memory(1), 4096)
+			x.requireCodes()
+		})
+	}
+}
+
+// Lost events may have said how what was in flight has ended.
+func TestLost(t *testing.T) {
+	x := three(t, Options{})
+	x.post(0x51, write(1, 0, 2, 0, 64))
+	x.add(trace.Event{Kind: trace.KindLost, Value: 7})
+	x.post(0x53, write(3, 0, 2, 0, 64))
+	x.destroyCQ(firstCQ + 1)
+	x.destroy(0x51)
+	x.requireCodes("events-lost (note)")
+	require.Contains(t, x.reports[0].Text, "7 events are lost")
+}

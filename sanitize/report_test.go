@@ -1,0 +1,40 @@
+package sanitize
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestString(t *testing.T) {
+	x := three(t, Options{Stack: func(client, qp uint32, index uint16) []string {
+		if client != 3 {
+			return nil
+		}
+		return []string{"main.put put.go:12", "main.main\x1b[2J put.go:40"}
+	}})
+	x.post(0x51, write(1, 0, 2, 0, 64))
+	x.post(0x53, write(3, 0, 2, 32, 64))
+	require.Equal(t, `==================
+ERROR: nicless sanitizer: race: 32 bytes of the memory of pid 4712 (put) are accessed twice, at least once to write, with no order between the two
+  Write of 64 bytes at 0x7f0200000020 by pid 4713 (put):
+    qp 0x53, wqe 0, RDMA_WRITE, key 0x201, at 10:00:00.000200000Z
+    #0 main.put put.go:12
+    #1 main.main\x1b[2J put.go:40
+  Earlier write of 64 bytes at 0x7f0200000000 by pid 4711 (put):
+    qp 0x51, wqe 0, RDMA_WRITE, key 0x201, at 10:00:00.000180000Z
+  The second program has to learn that the first access has ended: by a message that was posted after its completion was polled, or by an atomic.
+==================
+`, x.reports[0].String())
+	b, err := json.Marshal(&x.reports[0])
+	require.NoError(t, err)
+	require.Contains(t, string(b), `{"code":"race","severity":"error","text":"32 bytes`)
+	require.Contains(t, string(b), `{"does":"earlier write","program":"put","pid":4711,"client":1,"qp":81,"index":0,"opcode":"RDMA_WRITE","address":139646566662144,"length":64,"key":513,"ticks":180000,"time":"10:00:00.000180000Z"}`)
+}
+
+func TestStringWithoutClock(t *testing.T) {
+	a := Access{Does: "store", Client: 7, CQ: 3, Ticks: 5}
+	r := Report{Code: NeverPolled, Severity: Note, Text: "text", Accesses: []Access{a}}
+	require.Equal(t, "==================\nNOTE: nicless sanitizer: never-polled: text\n  Store by client 7:\n    cq 0x3, at tick 5\n==================\n", r.String())
+}

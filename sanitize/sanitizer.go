@@ -1,0 +1,170 @@
+package sanitize
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/trace/objects"
+)
+
+// Options say what a Sanitizer reports. The zero Options are right for any program.
+type Options struct {
+	// Clock says what the times of events mean. Without it reports have ticks, and a queue pair that was
+	// destroyed just before its client ended counts as destroyed because the client ended.
+	Clock trace.Clock
+
+	// Strict says that the programs synchronise by nothing but the device: messages, atomics, completions,
+	// and memory that they poll. Then accesses that are not in flight at the same time are races, too, if
+	// the device has brought no order between them. With it, programs that also use sockets, pipes, or memory
+	// that processes share get reports of races that are none.
+	Strict bool
+
+	// Notes reports also what correct programs may do.
+	Notes bool
+
+	// Recorded says that the events are recorded for a sanitizer, which a Sanitizer otherwise learns from
+	// the first of them that no other watch has. Programs that never poll have none.
+	Recorded bool
+
+	// Stack returns the stack of the poster of a WQE, innermost function first, or nil if it is not known.
+	// It is called when the WQE is found. Nil: stacks are not known.
+	Stack func(client, qp uint32, index uint16) []string
+}
+
+// mostReported bounds how many different reports there are. A program that has made so many mistakes has
+// enough to repair.
+const mostReported = 1 << 12
+
+// A Sanitizer finds mistakes in the events of a watch, or of a trace. It is a state machine: it has no time
+// and no goroutines of its own. It is not safe for concurrent use.
+type Sanitizer struct {
+	options Options
+	table   objects.Table
+	now     uint64 // the moment: events are counted
+	ticks   uint64 // time of the event
+
+	processes map[processID]*process
+	clients   map[uint32]*client
+	queues    map[uint32]*queue
+	cqs       map[uint32]*cq
+	srqs      map[uint32]*srq
+	keys      keys
+	slots     slots
+	words     words
+
+	oldest, newest                   *record
+	recordCount, workCount, taken    int // taken: receives that are kept
+	unclaimed                        *arrival
+	reported                         map[subject]bool
+	reports                          []Report
+	recorded                         bool
+	errors, notes, dropped, repeated uint64
+}
+
+// New returns a Sanitizer that has seen no event.
+func New(o Options) *Sanitizer {
+	return &Sanitizer{options: o, processes: map[processID]*process{}, clients: map[uint32]*client{},
+		queues: map[uint32]*queue{}, cqs: map[uint32]*cq{}, srqs: map[uint32]*srq{}, keys: newKeys(),
+		words: newWords(), reported: map[subject]bool{}, recorded: o.Recorded}
+}
+
+// Event takes the next event, and returns the reports about mistakes that are certain now. They are valid
+// until the next call. Events have the order of their times; the data of e are not kept.
+func (s *Sanitizer) Event(e *trace.Event) []Report {
+	s.now++
+	s.ticks = e.Time
+	s.reports = s.reports[:0]
+	s.table.Event(e)
+	s.lives(e)
+	switch e.Kind {
+	case trace.KindFetch:
+		s.fetch(e)
+	case trace.KindPayload:
+		s.payload(e)
+	case trace.KindSlice:
+		s.slice(e)
+	case trace.KindExecute, trace.KindFail:
+		s.executed(e)
+	case trace.KindCQE:
+		s.completed(e)
+	case trace.KindPolled:
+		s.recorded = true
+		s.polled(e)
+	case trace.KindPosted:
+		s.recorded = true
+		s.posted(e)
+	case trace.KindReceive:
+		s.receive(e)
+	case trace.KindReceived:
+		if q := s.queues[e.Queue]; q != nil {
+			q.client.process.links++
+		}
+	case trace.KindChanged:
+		s.recorded = true
+		s.changed(e)
+	}
+	return s.reports
+}
+
+// Result is what a Sanitizer has found so far.
+type Result struct {
+	Errors   uint64 // reports with the severity Error
+	Notes    uint64 // those with the severity Note
+	Repeated uint64 // findings that were not reported, because they are like others, or there were too many
+
+	// Dropped is how many accesses, receives and completions had no room. Races of those are not found.
+	Dropped uint64
+
+	// Recorded reports whether the events were recorded for a sanitizer. Without that, changes of memory and
+	// completions that nobody takes are not seen.
+	Recorded bool
+}
+
+// Result returns what was found so far.
+func (s *Sanitizer) Result() Result {
+	return Result{s.errors, s.notes, s.repeated, s.dropped, s.recorded}
+}
+
+// End returns the reports about what is certain because no event follows. The Sanitizer takes no events after
+// that.
+func (s *Sanitizer) End() []Report {
+	s.reports = s.reports[:0]
+	for _, number := range slices.Sorted(maps.Keys(s.clients)) {
+		s.completeEnding(s.clients[number], false)
+	}
+	return s.reports
+}
+
+// A subject tells reports apart: each is made once for its queues and its memory.
+type subject struct {
+	code   Code
+	a, b   uint32
+	memory span
+}
+
+// report adds a report, unless there was one of the same subject.
+func (s *Sanitizer) report(about subject, r Report) {
+	r.Code, r.Ticks = about.code, s.ticks
+	if r.Severity == "" {
+		r.Severity = Error
+	}
+	if r.Severity == Note && !s.options.Notes && r.Code != EventsLost {
+		return
+	}
+	if s.reported[about] || len(s.reported) >= mostReported {
+		s.repeated++
+		return
+	}
+	s.reported[about] = true
+	if r.Severity == Error {
+		s.errors++
+	} else {
+		s.notes++
+	}
+	for i := range r.Accesses {
+		a := &r.Accesses[i]
+		a.Time = clockTime(s.options.Clock, a.Ticks)
+	}
+	s.reports = append(s.reports, r)
+}

@@ -1,0 +1,277 @@
+package sanitize
+
+import (
+	"slices"
+
+	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/trace/objects"
+	"github.com/nicless/nicless/wqe"
+)
+
+// numberMask is the bits of the number of a queue.
+const numberMask = 1<<24 - 1
+
+// grhSize is how many bytes a datagram has before its payload.
+const grhSize = 40
+
+// fetch notes the WQEs of a fetch that were not found before.
+func (s *Sanitizer) fetch(e *trace.Event) {
+	q := s.queues[e.Queue]
+	if q == nil || s.table.Queue(e.Queue) == nil {
+		return
+	}
+	for _, w := range s.table.Last() {
+		if w.Whole() && !w.Again {
+			s.found(q, w)
+		}
+	}
+}
+
+// found notes a WQE. It is started at once, unless a WQE before it waits for others.
+func (s *Sanitizer) found(q *queue, w *objects.WQE) {
+	if q.state == trace.ERR || q.state == trace.SQE {
+		return // it is flushed
+	}
+	if n := len(q.works); n > 0 && int16(w.Index-q.works[n-1].index) <= 0 {
+		return // it was found before
+	}
+	if s.workCount >= mostWorks {
+		s.dropped++
+		return
+	}
+	s.workCount++
+	q.last++
+	x := &work{queue: q, index: w.Index, number: q.last, ctrl: w.Ctrl, bytes: slices.Clone(w.Bytes),
+		time: w.Time, found: s.now, links: q.client.process.links}
+	if s.options.Stack != nil {
+		x.stack = s.options.Stack(q.client.number, q.number, w.Index)
+	}
+	q.works = append(q.works, x)
+	s.startNext(q)
+}
+
+// startNext starts the WQEs that are behind no WQE that waits.
+func (s *Sanitizer) startNext(q *queue) {
+	from := len(q.works)
+	for from > 0 && !q.works[from-1].started {
+		from--
+	}
+	for i := from; i < len(q.works); i++ {
+		if i > 0 && q.works[i-1].ctrl.Opcode == wqe.OpWait {
+			return // the one before has not ended
+		}
+		s.start(q.works[i])
+	}
+}
+
+// start begins the accesses of a WQE: from now on the device may make them at any time.
+func (s *Sanitizer) start(w *work) {
+	w.started = true
+	q, p := w.queue, w.queue.client.process
+	p.knows, p.seen = joined(p.knows, p.seen), nil
+	w.knows = joined(p.knows, q.extra)
+	const fenced = wqe.FenceReads | wqe.FenceVerbs // FenceStrong has a bit of FenceReads
+	if w.ctrl.Flags&fenced != 0 {
+		q.fence = w.number
+	}
+	s.access(w)
+	w.bytes = nil
+	s.startKeys(w)
+}
+
+// access begins the accesses that the segments of a WQE say.
+func (s *Sanitizer) access(w *work) {
+	q := w.queue
+	o := s.table.Queue(q.number)
+	info := w.ctrl.Opcode.Info()
+	if w.ctrl.Opcode == wqe.OpMMO {
+		s.copyAccess(w)
+		return
+	}
+	v, err := wqe.Parse(w.bytes, o.Address())
+	if err != nil || info.Transports == 0 {
+		return
+	}
+	near := reads
+	if info.Reads || info.Atomic() {
+		near = results
+	}
+	for list := v.Data(); ; {
+		d, inline, ok := list.Next()
+		if !ok {
+			break
+		}
+		if d.Inline() {
+			w.length += uint64(len(inline))
+			continue
+		}
+		w.length += d.Length()
+		s.begin(w, near, d.LKey, d.Addr, d.Length())
+	}
+	if w.length > wqe.MaxMessage {
+		s.withdraw(w) // the device refuses such WQEs
+		return
+	}
+	if x, ok := v.Find(wqe.KindWait); ok {
+		w.target = wqe.ParseWait((*[wqe.WaitSize]byte)(x.Bytes)).Number & numberMask
+	}
+	r, remote := v.Find(wqe.KindRaddr)
+	if !remote || w.length == 0 || o.Info.Port != 0 {
+		return // keys of another device are not those of this one
+	}
+	a := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(r.Bytes))
+	far := writes
+	switch {
+	case info.Atomic():
+		far = atomics
+	case info.Reads:
+		far = fetches
+	}
+	s.begin(w, far, a.RKey, a.Addr, w.length)
+}
+
+// copyAccess is access for a WQE that copies local memory.
+func (s *Sanitizer) copyAccess(w *work) {
+	const source, target = wqe.CtrlSize + wqe.MMOMetaSize, wqe.CtrlSize + wqe.MMOMetaSize + wqe.DataSize
+	if len(w.bytes) < target+wqe.DataSize {
+		return
+	}
+	from := wqe.ParseData((*[wqe.DataSize]byte)(w.bytes[source:]))
+	to := wqe.ParseData((*[wqe.DataSize]byte)(w.bytes[target:]))
+	if from.Length() > wqe.MaxMessage || to.Length() > wqe.MaxMessage {
+		return
+	}
+	w.length = from.Length()
+	s.begin(w, reads, from.LKey, from.Addr, from.Length())
+	s.begin(w, results, to.LKey, to.Addr, to.Length())
+}
+
+// workAt returns the WQE of a queue pair that begins at an index and has not ended, or nil.
+func (s *Sanitizer) workAt(qp uint32, index uint16) *work {
+	q := s.queues[qp]
+	if q == nil {
+		return nil
+	}
+	for _, w := range q.works {
+		if w.index == index {
+			return w
+		}
+		if int16(w.index-index) > 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// payload notes that bytes of a WQE are moved.
+func (s *Sanitizer) payload(e *trace.Event) {
+	w := s.workAt(e.Queue, e.Index)
+	if w == nil || !w.started {
+		return
+	}
+	s.claim(w)
+	s.touch(w)
+	at, _ := e.PayloadAt()
+	length := w.length
+	if o := s.table.Queue(e.Queue); o != nil && o.Transport == trace.UD {
+		length += grhSize
+	}
+	if at+uint64(len(e.Data)) >= length {
+		s.move(w)
+	}
+}
+
+// slice notes that some bytes of a WQE were moved.
+func (s *Sanitizer) slice(e *trace.Event) {
+	if w := s.workAt(e.Queue, e.Index); w != nil && w.started {
+		s.touch(w)
+	}
+}
+
+// move notes that the bytes of a WQE were moved. From now on, a program that looks at them may know that.
+func (s *Sanitizer) move(w *work) {
+	if w.moved {
+		return
+	}
+	if !w.started {
+		s.start(w)
+	}
+	s.touch(w)
+	s.endKeys(w)
+	w.moved = true
+	news := w.knows.raised(w.queue.slot, w.number)
+	for _, r := range w.records {
+		p := r.owner
+		switch {
+		case r.mode == fetches:
+			w.queue.brings = joined(w.queue.brings, joined(p.knows, p.seen))
+		case r.mode == atomics:
+			before := s.words.exchange(p, r.from, news)
+			w.queue.brings = joined(w.queue.brings, before)
+			p.seen = joined(p.seen, news)
+		case r.mode.stores() && r.mode != results:
+			s.words.written(p, r.span, news)
+			p.seen = joined(p.seen, news)
+		}
+	}
+	if !s.options.Strict {
+		s.release(w)
+	}
+}
+
+// executed notes that the WQEs in the blocks of an event have ended.
+func (s *Sanitizer) executed(e *trace.Event) {
+	q := s.queues[e.Queue]
+	if q == nil {
+		return
+	}
+	last := e.Index + max(e.Count, 1) - 1
+	s.endUpTo(q, last)
+}
+
+// endUpTo ends the WQEs of a queue pair whose first blocks are not behind an index.
+func (s *Sanitizer) endUpTo(q *queue, index uint16) {
+	ended := false
+	for len(q.works) > 0 && int16(index-q.works[0].index) >= 0 {
+		ended = true
+		s.end(q.works[0])
+	}
+	if ended {
+		s.startNext(q)
+	}
+}
+
+// end ends the first WQE of its queue pair.
+func (s *Sanitizer) end(w *work) {
+	q := w.queue
+	s.claim(w)
+	s.move(w)
+	q.works[0] = nil
+	q.works = q.works[1:]
+	s.workCount--
+	q.done = w.number
+	switch w.ctrl.Opcode {
+	case wqe.OpUMR:
+		s.keys.filled(w.ctrl.Imm)
+	case wqe.OpWait:
+		if c := s.cqs[w.target]; c != nil {
+			q.extra = joined(q.extra, c.all)
+		}
+	case wqe.OpSendEn:
+		if to := s.queues[w.target]; to != nil {
+			to.extra = joined(to.extra, w.knows.raised(q.slot, w.number))
+		}
+	}
+}
+
+// abandon drops the WQEs of a queue pair: it was reset, or they are flushed. The program knows that the
+// device does not touch their memory any more.
+func (s *Sanitizer) abandon(q *queue) {
+	for _, w := range q.works {
+		s.release(w)
+	}
+	s.workCount -= len(q.works)
+	q.works = nil
+	p := q.client.process
+	p.knows = p.knows.raised(q.slot, q.last)
+}

@@ -129,7 +129,7 @@ func FuzzEvents(f *testing.F) {
 		f.Add(uint16(i), uint8(e.Kind), e.Queue^1, e.Index+1, e.Count+1, e.Value^1<<63, e.Data[:len(e.Data)/2])
 	}
 	f.Fuzz(func(t *testing.T, at uint16, kind uint8, queue uint32, index, count uint16, value uint64, data []byte) {
-		x := &script{t: t, s: New(Options{Strict: at&1 != 0, Notes: true, Recorded: true, Clock: testClock})}
+		x := &script{t: t, s: New(Options{Strict: at&1 != 0, Notes: true, Clock: testClock})}
 		for i := range whole {
 			x.s.Event(&whole[i])
 			if i == int(at)%len(whole) {
@@ -172,7 +172,7 @@ func scenario(t testing.TB) []trace.Event {
 	x.deregister(1, keyOf(1))
 	x.destroy(0x51)
 	x.add(trace.Event{Kind: trace.KindLost, Value: 3})
-	x.destroyCQ(firstCQ + 1)
+	x.destroyCQ(firstCQ+1, 0)
 	return x.events
 }
 
@@ -180,7 +180,7 @@ func scenario(t testing.TB) []trace.Event {
 func TestAnyOrder(t *testing.T) {
 	whole := scenario(t)
 	for from := range whole {
-		x := &script{t: t, s: New(Options{Strict: true, Notes: true, Recorded: true})}
+		x := &script{t: t, s: New(Options{Strict: true, Notes: true})}
 		for i := range whole {
 			x.s.Event(&whole[(from+i*7)%len(whole)])
 		}

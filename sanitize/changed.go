@@ -26,12 +26,20 @@ func (s *Sanitizer) changed(e *trace.Event) {
 // for another WQE, these are two accesses, which have an order or not: check has found out.
 func (s *Sanitizer) sourceChanged(e *trace.Event) {
 	c, err := trace.ParseChange(e.Data)
-	w := s.workAt(e.Queue, e.Index)
-	if err != nil || w == nil {
+	q := s.queues[e.Queue]
+	if err != nil || q == nil {
 		return
 	}
-	p := w.queue.client.process
-	if w.links != p.links || w.overwritten {
+	severity := Error
+	w := workAt(q.works, e.Index)
+	if w == nil {
+		w, severity = workAt(q.tail, e.Index), s.ended()
+	}
+	if w == nil || s.knowsEnd(w) {
+		return
+	}
+	p := q.client.process
+	if w.foreign != s.foreign(p) || w.overwritten {
 		return // the device has changed them, perhaps for a packet of a link
 	}
 	pieces, _ := s.keys.resolve(nil, c.Key, c.Addr, c.Length)
@@ -44,12 +52,32 @@ func (s *Sanitizer) sourceChanged(e *trace.Event) {
 	}
 	a := s.workAccess(w, "read")
 	a.Addr, a.Length, a.Key = c.Addr, c.Length, c.Key
+	until := "executed"
+	if w.moved {
+		until = "completed"
+	}
 	s.report(subject{SendBufferChanged, e.Queue, c.Key, span{c.Addr, c.Addr + c.Length}}, Report{
-		Text: fmt.Sprintf("%s has changed %s that a WQE sends, after the WQE was posted and before it was executed",
-			s.nameOf(p), countBytes(c.Length)),
-		Accesses: []Access{a, s.store(w.queue.client, c)},
+		Severity: severity,
+		Text: fmt.Sprintf("%s has changed %s that a WQE sends, after the WQE was posted and before it was %s",
+			s.nameOf(p), countBytes(c.Length), until),
+		Accesses: []Access{a, s.store(q.client, c)},
 		Hint:     "Memory belongs to the device from the post until the completion was polled (IBV_SEND_INLINE copies it at the post).",
 	})
+}
+
+// ended returns how certain it is that a change after the execution of a WQE is a mistake. The program may
+// have heard over a socket that its message has arrived.
+func (s *Sanitizer) ended() Severity {
+	if s.options.Strict {
+		return Error
+	}
+	return Note
+}
+
+// knowsEnd reports whether the program of a WQE may know that its bytes have arrived: its peer has answered.
+func (s *Sanitizer) knowsEnd(w *work) bool {
+	p := w.queue.client.process
+	return max(p.knows.at(w.queue.slot), p.seen.at(w.queue.slot)) >= w.number
 }
 
 // store describes that a program has stored to its memory.
@@ -67,7 +95,7 @@ func (s *Sanitizer) bufferChanged(e *trace.Event, shared bool) {
 		return
 	}
 	r := all.posted[e.Index]
-	if r == nil || e.Value >= uint64(len(r.list)) || c.process.links != r.links {
+	if r == nil || e.Value >= uint64(len(r.list)) || s.foreign(c.process) != r.foreign {
 		return
 	}
 	severity := Error

@@ -124,3 +124,39 @@ func TestRewritten(t *testing.T) {
 	require.Contains(t, x.reports[0].Text, "from byte 13 on it was 01 01 01 01 01 01 01 01, and is 07 01 01 01")
 	require.EqualValues(t, i, *x.reports[0].Accesses[1].Index)
 }
+
+// Without a completion, memory belongs to the device after the WQE was executed, too. The program may know
+// that the message has arrived because its peer has answered, or, if that is possible, from a socket.
+func TestUnsignaledSourceChanged(t *testing.T) {
+	unsignaled := write(1, 0, 2, 0, 64)
+	unsignaled.flags = 0
+	for name, c := range map[string]struct {
+		strict bool
+		before func(x *script)
+		want   []string
+	}{
+		"at once":            {true, func(*script) {}, []string{"send-buffer-changed"}},
+		"perhaps it knows":   {false, func(*script) {}, []string{"send-buffer-changed (note)"}},
+		"the peer answers":   {true, func(x *script) { x.do(0x52, write(2, 8192, 1, 8192, 8), firstCQ+2) }, nil},
+		"a later completion": {true, func(x *script) { x.do(0x51, write(1, 512, 2, 512, 8), firstCQ+1) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := pair(t, Options{Strict: c.strict, Notes: true})
+			i := x.post(0x51, unsignaled)
+			x.execute(0x51, i, 64, 0)
+			c.before(x)
+			x.change(trace.ChangedSource, 0x51, i, source(1, 0, 64))
+			x.requireCodes(c.want...)
+		})
+	}
+}
+
+// A WQE that writes to memory which no event describes may have changed anything.
+func TestUnknownMemoryChangesSource(t *testing.T) {
+	x := pair(t, Options{})
+	i := x.post(0x51, write(1, 0, 2, 0, 64))
+	j := x.post(0x52, message{op: wqe.OpRDMAWrite, key: keyOf(2), addr: memory(2) + 4096, n: 64, rkey: 0x7777, raddr: 5})
+	x.execute(0x52, j, 64, 0)
+	x.change(trace.ChangedSource, 0x51, i, source(1, 0, 64))
+	x.requireCodes()
+}

@@ -64,6 +64,7 @@ func (s *Sanitizer) senderTo(q *queue, source uint32) *queue {
 
 // complete adds a completion to its queue.
 func (s *Sanitizer) complete(c *cq, x completion, good bool) {
+	c.known = false
 	if good {
 		c.good++
 	}
@@ -96,7 +97,7 @@ func (s *Sanitizer) polled(e *trace.Event) {
 	if c == nil {
 		return
 	}
-	c.taken = c.taken || e.Value > 0
+	c.taken, c.known = c.taken || e.Value > 0, true
 	p := c.client.process
 	for len(c.entries) > 0 && c.entries[0].value < e.Value {
 		p.knows = joined(p.knows, c.entries[0].brought())

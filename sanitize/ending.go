@@ -100,9 +100,9 @@ func (s *Sanitizer) destroyed(q *queue, list []*work) {
 
 // neverPolled reports that a completion queue is gone of which nobody has ever taken a completion. That some
 // are left is usual: programs end when they know enough, and rdma_cm flushes queue pairs whose program has
-// gone on.
+// gone on. Right before, an event says how many were taken; without it nobody knows.
 func (s *Sanitizer) neverPolled(c *cq) {
-	if c.good == 0 || c.taken || c.loose || !s.recorded {
+	if c.good == 0 || c.taken || c.loose || !c.known {
 		return
 	}
 	a := s.clientAccess(c.client, "destruction")

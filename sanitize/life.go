@@ -262,7 +262,7 @@ func (s *Sanitizer) lost(e *trace.Event) {
 		q.receives.consumed++
 	}
 	for _, c := range s.cqs {
-		c.entries, c.taken = nil, true
+		c.entries, c.known, c.taken = nil, false, true
 	}
 	for _, c := range s.clients {
 		c.ending = ending{}

@@ -73,8 +73,8 @@ func TestNeverPolled(t *testing.T) {
 	x.execute(0x51, x.post(0x51, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
 	x.execute(0x51, x.post(0x51, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
 	x.destroy(0x51)
-	x.destroyCQ(firstCQ + 1)
-	x.destroyCQ(recvCQ + 1)
+	x.destroyCQ(firstCQ+1, 0)
+	x.destroyCQ(recvCQ+1, 0)
 	x.requireCodes("never-polled")
 	require.Equal(t, "a completion queue had 2 completions without an error, and none was ever taken", x.reports[0].Text)
 }
@@ -84,16 +84,15 @@ func TestPolledOnce(t *testing.T) {
 	x := pair(t, Options{})
 	x.do(0x51, write(1, 0, 2, 0, 64), firstCQ+1)
 	x.execute(0x51, x.post(0x51, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
-	x.destroyCQ(firstCQ + 1)
+	x.destroyCQ(firstCQ+1, 1)
 	x.requireCodes()
 }
 
 // Events that were not recorded for a sanitizer do not tell what was polled.
 func TestNotRecorded(t *testing.T) {
 	x := pair(t, Options{})
-	x.s.recorded = false
 	x.execute(0x51, x.post(0x51, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
-	x.destroyCQ(firstCQ + 1)
+	x.add(trace.Event{Kind: trace.KindCQ, Queue: firstCQ + 1, Index: trace.KeyGone, Data: trace.CQSetup{}.Append(nil)})
 	x.requireCodes()
 	require.False(t, x.s.Result().Recorded)
 }
@@ -123,14 +122,14 @@ func TestDestroyedInFlight(t *testing.T) {
 	x := destroyed(func(x *script) { x.register(1, 0x9001, memory(1), 4096) })
 	x.requireCodes("destroyed-in-flight")
 	x = destroyed(func(x *script) { // in an order that the device does not take
-		x.destroyCQ(firstCQ + 1)
+		x.destroyCQ(firstCQ+1, 0)
 		x.deregister(1, keyOf(1))
 		x.leave(1)
 	})
 	x.requireCodes("destroyed-in-flight")
 	x = destroyed(func(x *script) { // in its order, but a request for each
 		x.deregister(1, keyOf(1))
-		x.destroyCQ(firstCQ + 1)
+		x.destroyCQ(firstCQ+1, 0)
 		x.leave(1)
 	})
 	x.requireCodes("destroyed-in-flight")
@@ -140,7 +139,7 @@ func TestDestroyedInFlight(t *testing.T) {
 		x.step = 1000
 		x.deregister(1, keyOf(1))
 		x.step = 100_000 // the device had no core for a moment
-		x.destroyCQ(firstCQ + 1)
+		x.destroyCQ(firstCQ+1, 0)
 		x.leave(1)
 	})
 	x.requireCodes("destroyed-in-flight (note)")
@@ -174,7 +173,7 @@ func TestLost(t *testing.T) {
 	x.post(0x51, write(1, 0, 2, 0, 64))
 	x.add(trace.Event{Kind: trace.KindLost, Value: 7})
 	x.post(0x53, write(3, 0, 2, 0, 64))
-	x.destroyCQ(firstCQ + 1)
+	x.destroyCQ(firstCQ+1, 0)
 	x.destroy(0x51)
 	x.requireCodes("events-lost (note)")
 	require.Contains(t, x.reports[0].Text, "7 events are lost")

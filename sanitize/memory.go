@@ -8,6 +8,10 @@ func (s *Sanitizer) begin(w *work, m mode, number uint32, addr, n uint64) {
 	}
 	pieces, ok := s.keys.resolve(nil, number, addr, n)
 	if !ok {
+		if m.stores() {
+			w.blind = true
+			s.blind++
+		}
 		return
 	}
 	for _, x := range pieces {
@@ -36,6 +40,11 @@ func (s *Sanitizer) begin(w *work, m mode, number uint32, addr, n uint64) {
 		s.drop(s.oldest)
 	}
 }
+
+// foreign returns a count that has grown if the device may have written to the memory of a process for
+// something of which no record tells: a packet of a link, or a WQE whose key is a list that another one has
+// filled.
+func (s *Sanitizer) foreign(p *process) uint64 { return p.foreign + s.blind }
 
 // link makes r the newest record.
 func (s *Sanitizer) link(r *record) {

@@ -108,7 +108,8 @@ func (s *Sanitizer) access1(r *record, prefix string) Access {
 func (s *Sanitizer) workAccess(w *work, does string) Access {
 	a := s.clientAccess(w.queue.client, does)
 	index := w.index
-	a.QP, a.Index, a.Opcode, a.Ticks, a.Stack = w.queue.number, &index, w.ctrl.Opcode.String(), w.time, w.stack
+	a.QP, a.Index, a.Opcode = w.queue.number, &index, w.ctrl.Opcode.String()
+	a.Ticks, a.Stack = w.time, w.stack
 	return a
 }
 

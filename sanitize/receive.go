@@ -62,7 +62,7 @@ func (s *Sanitizer) posted(e *trace.Event) {
 		return
 	}
 	r := &receive{index: e.Index, queue: e.Queue, shared: e.Count != 0, client: c, found: s.now, time: e.Time,
-		links: c.process.links}
+		foreign: s.foreign(c.process)}
 	for _, d := range s.listOf(e.Queue, r.shared, e.Data) {
 		p := part{addr: d.Addr, n: d.Length(), key: d.LKey}
 		pieces, _ := s.keys.resolve(nil, d.LKey, d.Addr, d.Length())
@@ -160,7 +160,7 @@ func (s *Sanitizer) receive(e *trace.Event) {
 	switch {
 	case q == nil || o == nil:
 	case o.Info.Port != 0:
-		q.client.process.links++
+		q.client.process.foreign++
 	case o.Info.Peer != 0:
 		s.land(s.queues[o.Info.Peer], list)
 	default:

@@ -23,10 +23,6 @@ type Options struct {
 	// Notes reports also what correct programs may do.
 	Notes bool
 
-	// Recorded says that the events are recorded for a sanitizer, which a Sanitizer otherwise learns from
-	// the first of them that no other watch has. Programs that never poll have none.
-	Recorded bool
-
 	// Stack returns the stack of the poster of a WQE, innermost function first, or nil if it is not known.
 	// It is called when the WQE is found. Nil: stacks are not known.
 	Stack func(client, qp uint32, index uint16) []string
@@ -50,6 +46,7 @@ type Sanitizer struct {
 	cqs       map[uint32]*cq
 	srqs      map[uint32]*srq
 	keys      keys
+	blind     uint64 // accesses to memory that is not known
 	slots     slots
 	words     words
 
@@ -66,7 +63,7 @@ type Sanitizer struct {
 func New(o Options) *Sanitizer {
 	return &Sanitizer{options: o, processes: map[processID]*process{}, clients: map[uint32]*client{},
 		queues: map[uint32]*queue{}, cqs: map[uint32]*cq{}, srqs: map[uint32]*srq{}, keys: newKeys(),
-		words: newWords(), reported: map[subject]bool{}, recorded: o.Recorded}
+		words: newWords(), reported: map[subject]bool{}}
 }
 
 // Event takes the next event, and returns the reports about mistakes that are certain now. They are valid
@@ -98,7 +95,7 @@ func (s *Sanitizer) Event(e *trace.Event) []Report {
 		s.receive(e)
 	case trace.KindReceived:
 		if q := s.queues[e.Queue]; q != nil {
-			q.client.process.links++
+			q.client.process.foreign++
 		}
 	case trace.KindChanged:
 		s.recorded = true

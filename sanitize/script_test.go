@@ -28,7 +28,7 @@ type script struct {
 }
 
 func newScript(t testing.TB, o Options) *script {
-	o.Clock, o.Recorded = testClock, true
+	o.Clock = testClock
 	return &script{t: t, s: New(o), step: 10_000, next: map[uint32]uint16{}, cqes: map[uint32]uint64{}}
 }
 
@@ -232,7 +232,10 @@ func (x *script) destroy(qp uint32) {
 	x.add(trace.Event{Kind: trace.KindQueueGone, Queue: qp})
 }
 
-func (x *script) destroyCQ(number uint32) {
+// destroyCQ adds what the device records when a completion queue of which n completions were taken is
+// destroyed.
+func (x *script) destroyCQ(number uint32, n uint64) {
+	x.add(trace.Event{Kind: trace.KindPolled, Queue: number, Index: uint16(n), Value: n})
 	x.add(trace.Event{Kind: trace.KindCQ, Queue: number, Index: trace.KeyGone, Data: trace.CQSetup{}.Append(nil)})
 }
 

@@ -13,6 +13,7 @@ const (
 	mostWorks       = 1 << 20 // in flight, of all queues; those beyond are not checked
 	mostReceives    = 1 << 20 // of all queues; those beyond are not checked
 	mostQueues      = 1 << 20 // queue pairs, and completion queues, and shared receive queues
+	mostTail        = 1 << 10 // of a queue pair that have ended without a completion; older ones are dropped
 	mostCompletions = 1 << 16 // of a completion queue that were not taken; older ones count as taken
 )
 
@@ -25,7 +26,7 @@ type process struct {
 	posted  map[span]*record // buffers of receives
 	knows   *clock
 	seen    *clock // was executed in its memory, which it may poll: it knows that when it posts next
-	links   uint64 // packets that came for it over links
+	foreign uint64 // packets that came for it over links
 }
 
 // A processID is a process id, or the number of a client whose process id is not known.
@@ -51,6 +52,7 @@ type queue struct {
 	last    uint64                // number of the WQE that was found last
 	done    uint64                // number of the WQE that has ended last
 	works   []*work               // found and not ended, in their order
+	tail    []*work               // ended after the last one that has a completion
 	records map[recordKey]*record // accesses of its WQEs
 	fence   uint64                // number of the last WQE that waits for READs before it
 	extra   *clock                // what it knows because it has waited (WAIT) or was enabled
@@ -72,15 +74,15 @@ type receives struct {
 
 // A receive is one that was posted.
 type receive struct {
-	index  uint16
-	queue  uint32
-	shared bool
-	client *client
-	found  uint64 // moment
-	time   uint64
-	links  uint64 // as in process, when it was posted
-	list   []part
-	taken  bool
+	index   uint16
+	queue   uint32
+	shared  bool
+	client  *client
+	found   uint64 // moment
+	time    uint64
+	foreign uint64 // see the method of that name
+	list    []part
+	taken   bool
 }
 
 // A part is a piece of the list of a receive.
@@ -107,8 +109,9 @@ type work struct {
 	length      uint64
 	knows       *clock
 	records     []*record
-	used        []use // keys
-	links       uint64
+	used        []use  // keys
+	foreign     uint64 // see the method of that name
+	blind       bool   // it writes to memory that is not known
 	stack       []string
 	overwritten bool // the device has written some of what it sends, for another WQE
 }
@@ -177,6 +180,7 @@ type cq struct {
 	client  *client
 	loose   bool   // collapsed, or ignores overrun: nobody says which completions were taken
 	taken   bool   // at least one was, or nobody knows
+	known   bool   // no completion was written after the last event that says how many were taken
 	good    uint64 // completions without an error that were written
 	entries []completion
 	all     *clock // of all completions that were written

@@ -42,7 +42,7 @@ func (s *Sanitizer) found(q *queue, w *objects.WQE) {
 	s.workCount++
 	q.last++
 	x := &work{queue: q, index: w.Index, number: q.last, ctrl: w.Ctrl, bytes: slices.Clone(w.Bytes),
-		time: w.Time, found: s.now, links: q.client.process.links}
+		time: w.Time, found: s.now, foreign: s.foreign(q.client.process)}
 	if s.options.Stack != nil {
 		x.stack = s.options.Stack(q.client.number, q.number, w.Index)
 	}
@@ -148,11 +148,14 @@ func (s *Sanitizer) copyAccess(w *work) {
 
 // workAt returns the WQE of a queue pair that begins at an index and has not ended, or nil.
 func (s *Sanitizer) workAt(qp uint32, index uint16) *work {
-	q := s.queues[qp]
-	if q == nil {
-		return nil
+	if q := s.queues[qp]; q != nil {
+		return workAt(q.works, index)
 	}
-	for _, w := range q.works {
+	return nil
+}
+
+func workAt(list []*work, index uint16) *work {
+	for _, w := range list {
 		if w.index == index {
 			return w
 		}
@@ -199,6 +202,9 @@ func (s *Sanitizer) move(w *work) {
 	s.touch(w)
 	s.endKeys(w)
 	w.moved = true
+	if w.blind {
+		s.blind++
+	}
 	news := w.knows.raised(w.queue.slot, w.number)
 	for _, r := range w.records {
 		p := r.owner
@@ -250,6 +256,7 @@ func (s *Sanitizer) end(w *work) {
 	q.works = q.works[1:]
 	s.workCount--
 	q.done = w.number
+	s.trail(w)
 	switch w.ctrl.Opcode {
 	case wqe.OpUMR:
 		s.keys.filled(w.ctrl.Imm)
@@ -264,6 +271,20 @@ func (s *Sanitizer) end(w *work) {
 	}
 }
 
+// trail keeps a WQE that has ended and has no completion. Its memory belongs to the device until a later one
+// has completed.
+func (s *Sanitizer) trail(w *work) {
+	q := w.queue
+	if w.ctrl.Completion()<<2 >= wqe.CEAlways {
+		q.tail = nil
+		return
+	}
+	if len(q.tail) >= mostTail {
+		q.tail = q.tail[1:]
+	}
+	q.tail = append(q.tail, w)
+}
+
 // abandon drops the WQEs of a queue pair: it was reset, or they are flushed. The program knows that the
 // device does not touch their memory any more.
 func (s *Sanitizer) abandon(q *queue) {
@@ -271,7 +292,7 @@ func (s *Sanitizer) abandon(q *queue) {
 		s.release(w)
 	}
 	s.workCount -= len(q.works)
-	q.works = nil
+	q.works, q.tail = nil, nil
 	p := q.client.process
 	p.knows = p.knows.raised(q.slot, q.last)
 }

@@ -25,23 +25,21 @@ const runUsage = `Runs an unmodified program of rdma-core on a device made of so
 program finds a device named nicless0, as "nicless run ibv_devices" shows. An
 engine, which is a process, executes the program's work requests.
 
-All programs that you run this way share one engine. It starts with the first of
-them and ends after the last. So a server in one terminal and its client in
-another use the same device.
+All programs that you run this way share one engine, from the first to the last.
+So a server in one terminal and its client in another use the same device.
 
 Usage:
   nicless run [flags] [--] PROGRAM [ARGUMENT...]
 
 ` + runFlagsUsage + `The exit status is the program's, or 128 plus the number of a signal that ended
 the program. It is 127 if the program does not exist, 126 if it cannot be run
-with the library, and 125 if there is no engine, or if the program has ended
-with 0 but the file of --trace or --junit could not be written.
+with the library, 125 if there is no engine. If the program's is 0, it is 125 if
+a file of --trace or --junit cannot be written, 66 if --sanitize finds errors.
 
 The program preloads a library. NICLESS_SHIM can name its file; otherwise this
-command looks beside itself and in ../lib. If the library is in neither place, a
-C compiler builds it once, in your cache directory (~/.cache/nicless). The
-engine's socket is in $XDG_RUNTIME_DIR/nicless or /tmp/nicless-UID. The file
-engine.log in the same directory holds the engine's standard error.
+command looks beside itself and in ../lib, and then a C compiler builds it once,
+in ~/.cache/nicless. The engine's socket and engine.log, its standard error, are
+in $XDG_RUNTIME_DIR/nicless or /tmp/nicless-UID.
 
 Example:
   nicless run ibv_devinfo
@@ -74,6 +72,8 @@ const runFlagsUsage = `Flags:
                   the engine explains a mistake, or PROGRAM fails, says which
   --gpu-workers N  threads that execute a kernel (default: all cores but one)
   --explain       print explanations of the program's mistakes
+  --sanitize      print races and misuse (docs/SANITIZER.md); implies --private
+  --strict, --notes  with it: no sockets; what correct programs may do, too
   --trace FILE    record what the engine does for the program and its children
                   in the form that the ending of FILE says: .nictrace, .txt,
                   .jsonl, .pftrace, .pcapng or .lines (nicless trace --help)
@@ -109,6 +109,7 @@ type runFlags struct {
 	private, slow, explain bool
 	stacks, devx, noDEVX   bool
 	guard, noGuard         bool
+	sanitizer              sanitizeFlags
 	trace                  string
 	replay                 bool
 	faults, junit          string
@@ -133,6 +134,7 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&f.guard, "guard-posts", false, "execute a WQE when all of it is there")
 	c.Flags().BoolVar(&f.noGuard, "no-guard-posts", false, "trust the order of the program's stores")
 	c.Flags().BoolVar(&f.explain, "explain", false, "print explanations")
+	f.sanitizer.add(c, "print mistakes")
 	c.Flags().StringVar(&f.trace, "trace", "", "file of a trace")
 	c.Flags().BoolVar(&f.replay, "replay", false, "record what a replay needs")
 	_ = c.MarkFlagFilename("trace")
@@ -229,6 +231,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 		fmt.Fprintf(stderr, "nicless: warning: %s\n", w)
 	}
 	warnNames(stderr, f.names, f.started())
+	f.private = f.private || (f.sanitizer.on && f.engine == "")
 	place, release, err := f.place()
 	if err != nil {
 		return failed(err)
@@ -246,7 +249,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 	defer f.gpu.orders.remove()
 	p.Env = environment(os.Environ(), library, place.verbs(), settings)
 	if f.trace != "" {
-		stop, err := recordProgram(place.socket, f.trace, f.replay, stderr)
+		stop, err := recordProgram(place.socket, f.trace, f.replay, f.sanitizer.on, stderr)
 		if err != nil {
 			return failed(err)
 		}
@@ -271,6 +274,14 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 	end, err := f.collect(place.socket, args, stderr)
 	if err != nil {
 		return failed(err)
+	}
+	if f.sanitizer.on {
+		stop, err := f.sanitizer.sanitizeProgram(place.socket, stderr)
+		if err != nil {
+			return failed(err)
+		}
+		collected := end
+		end = func(program error) error { return stop(collected(program)) }
 	}
 	if f.explain {
 		stop, err := printExplanations(filepath.Join(place.verbs(), verbs.WatchName), stderr)
@@ -349,6 +360,8 @@ func (f *runFlags) check(c *cobra.Command) error {
 		return usagef("leave one of them out", "%s: --devx and --no-devx exclude each other", c.Name())
 	case f.guard && f.noGuard:
 		return usagef("leave one of them out", "%s: --guard-posts and --no-guard-posts exclude each other", c.Name())
+	case (f.sanitizer.strict || f.sanitizer.notes) && !f.sanitizer.on:
+		return usagef("nicless run --sanitize", "%s: --strict or --notes without --sanitize", c.Name())
 	case f.replay && f.trace == "":
 		return usagef("nicless run --trace FILE --replay", "%s: --replay without --trace", c.Name())
 	case f.replay && !strings.HasSuffix(f.trace, ".nictrace"):

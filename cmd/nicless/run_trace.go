@@ -24,10 +24,12 @@ func checkTraceFile(file string) error {
 }
 
 // recordProgram writes to a file what the engine at a socket does for descendants of this process, until stop
-// is called; with what a replay needs if replay is true. The ending of the file's name says in which form.
+// is called; with what a replay, or the sanitizer, needs. The ending of the file's name says in which form.
 // stop returns the first error of the file.
-func recordProgram(socket, file string, replay bool, stderr io.Writer) (stop func() error, err error) {
-	f := &traceFlags{out: file, choice: eventChoice{ours: isDescendant, replay: replay}}
+func recordProgram(
+	socket, file string, replay, sanitize bool, stderr io.Writer,
+) (stop func() error, err error) {
+	f := &traceFlags{out: file, choice: eventChoice{ours: isDescendant, replay: replay, sanitize: sanitize}}
 	form, err := formOfFile(file)
 	if err != nil {
 		return nil, err

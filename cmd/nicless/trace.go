@@ -36,6 +36,8 @@ Flags:
   --format FORM     the form; "nicless trace show --help" describes the forms
   --replay          record also payload, receives and how queues were made, for
                     nicless replay. The clients are then slower
+  --sanitize        record also what nicless trace show --sanitize needs. The
+                    clients are then much slower
   --cut             as for nicless trace show
   --utc             times of the text in UTC (default: local time)
 
@@ -72,6 +74,7 @@ func newTrace() *cobra.Command {
 	}
 	c.Flags().BoolVar(&all, "all", false, "all clients")
 	c.Flags().BoolVar(&f.choice.replay, "replay", false, "record what a replay needs")
+	c.Flags().BoolVar(&f.choice.sanitize, "sanitize", false, "record what the sanitizer needs")
 	c.Flags().StringVar(&socket, "engine", "", "socket of the engine")
 	_ = c.MarkFlagFilename("engine")
 	f.add(c)

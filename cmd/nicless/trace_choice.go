@@ -11,12 +11,14 @@ import (
 // An eventChoice says which events of a trace are shown. At most one of the texts is set.
 type eventChoice struct {
 	qp, pid, program string // as the flags have them
-	replay           bool   // the engine records what a replay needs
+	replay           bool   // the engine records what a replay needs,
+	sanitize         bool   // and what the sanitizer needs
 
 	ours func(pid uint64) bool // if not nil: which processes' clients are chosen
 
 	number uint64          // of the queue pair or process
 	mine   map[uint32]bool // the result of ours for each client
+	queues map[uint32]bool // completion queues and shared receive queues of chosen clients
 	table  objects.Table
 	shown  map[uint32]bool // clients that were shown
 	found  bool
@@ -94,6 +96,9 @@ func (x *eventChoice) chosen(e *trace.Event) bool {
 	yes := false
 	n, ok := objects.QueueOf(e)
 	c := x.table.ClientOf(e)
+	if !ok && (e.Kind == trace.KindPolled || e.Kind == trace.KindPosted || e.Kind == trace.KindChanged) {
+		return x.queues[e.Queue]
+	}
 	switch {
 	case x.ours != nil:
 		yes = c != nil && x.isOurs(c)
@@ -107,7 +112,22 @@ func (x *eventChoice) chosen(e *trace.Event) bool {
 		yes = c.Program() == x.program
 	}
 	x.found = x.found || yes
+	if yes && (e.Kind == trace.KindCQ || e.Kind == trace.KindSRQ) {
+		x.note(e)
+	}
 	return yes
+}
+
+// note notes a queue of a chosen client. Its number may be that of another queue, too: then a trace has some
+// events too many.
+func (x *eventChoice) note(e *trace.Event) {
+	if x.queues == nil {
+		x.queues = map[uint32]bool{}
+	}
+	x.queues[e.Queue] = true
+	if e.Index == trace.KeyGone {
+		delete(x.queues, e.Queue)
+	}
 }
 
 // isOurs calls ours once for each client, because a process may have ended when its later events come.

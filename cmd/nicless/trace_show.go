@@ -48,11 +48,21 @@ Output:
                     operations of such packets only in the details
   --utc             times of the text in UTC (default: local time)
 
-The exit status is 1 if the trace is cut short or damaged.
+Mistakes:
+  --sanitize        in place of events, show races and misuse (SANITIZER.md), as
+                    text or json. "nicless trace --sanitize" and "nicless run
+                    --sanitize --trace FILE" record all that it needs
+  --strict          the programs synchronise by nothing but the device: no
+                    sockets, no memory that processes share
+  --notes           also what correct programs may do
+
+The exit status is 1 if the trace is cut short or damaged, and 66 if --sanitize
+has found a mistake.
 
 Example:
   nicless trace show put.nictrace --qp 0x51
   nicless trace show put.nictrace -o put.pftrace
+  nicless trace show put.nictrace --sanitize
   nicless trace show put.nictrace --format lines | nicless model --trace -
   nicless trace show put.nictrace --format pcapng | tshark -r -
 `
@@ -64,6 +74,8 @@ type traceFlags struct {
 	out    string
 	utc    bool
 	cut    bool
+
+	sanitizer sanitizeFlags
 }
 
 func newTraceShow() *cobra.Command {
@@ -84,6 +96,7 @@ func newTraceShow() *cobra.Command {
 		},
 	}
 	f.add(c)
+	f.sanitizer.add(c, "show mistakes")
 	return c
 }
 
@@ -111,6 +124,9 @@ func (f *traceFlags) run(
 		return err
 	}
 	if err = f.choice.parse(); err != nil {
+		return err
+	}
+	if form, err = f.sanitizer.form(form, &f.choice); err != nil {
 		return err
 	}
 	stdout := c.OutOrStdout()
@@ -181,6 +197,9 @@ func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stder
 		if text != "" {
 			fmt.Fprintf(stderr, "nicless: note: %s\n", text)
 		}
+	}
+	if x, ok := w.(*sanitizeWriter); ok && readErr == io.EOF {
+		return x.failure("trace")
 	}
 	return in.explain(readErr, n)
 }

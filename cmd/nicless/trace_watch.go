@@ -53,8 +53,8 @@ func openWatch(ctx context.Context, socket string, x *eventChoice) (_ *namedSour
 		return nil, hintf("nicless run --trace FILE -- PROGRAM traces a program; for another engine: nicless trace --engine PATH",
 			"trace: %w", err)
 	}
-	f := nicless.WatchFilter{All: x.whole(), Program: x.program, Replay: x.replay}
-	if x.replay {
+	f := nicless.WatchFilter{All: x.whole(), Program: x.program, Replay: x.replay, Sanitize: x.sanitize}
+	if x.replay || x.sanitize {
 		f.Bytes = replayRing
 	}
 	switch {

@@ -140,15 +140,18 @@ func (s *Sanitizer) rewritten(e *trace.Event) {
 	if q == nil || !ok {
 		return
 	}
-	a := s.clientAccess(q.client, "post")
+	a, severity := s.clientAccess(q.client, "post"), Error
 	if w := s.workAt(e.Queue, e.Index); w != nil {
 		a = s.workAccess(w, "post")
+	} else {
+		severity = Note // it was executed, so nobody reads the slot any more; the program may know that
 	}
 	index := e.Index
 	a.QP, a.Index = q.number, &index
 	b := s.clientAccess(q.client, "store")
 	b.QP, b.Index, b.Opcode, b.Ticks = q.number, &index, a.Opcode, s.ticks
 	s.report(subject{code: WQERewritten, a: e.Queue, b: uint32(e.Index)}, Report{
+		Severity: severity,
 		Text: fmt.Sprintf("block %d of a WQE was written again, after it was posted and before it was executed: %s",
 			e.Value, difference(was, is)),
 		Accesses: []Access{a, b},

@@ -160,3 +160,12 @@ func TestUnknownMemoryChangesSource(t *testing.T) {
 	x.change(trace.ChangedSource, 0x51, i, source(1, 0, 64))
 	x.requireCodes()
 }
+
+// Nobody reads the slot of a WQE that was executed. UCX writes it again before a completion says so.
+func TestExecutedIsRewritten(t *testing.T) {
+	x := pair(t, Options{Notes: true})
+	i := x.post(0x51, write(1, 0, 2, 0, 64))
+	x.execute(0x51, i, 64, 0)
+	x.add(trace.Event{Kind: trace.KindChanged, Queue: 0x51, Index: i, Count: uint16(trace.ChangedWQE), Data: make([]byte, 128)})
+	x.requireCodes("wqe-rewritten (note)")
+}

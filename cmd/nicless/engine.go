@@ -81,8 +81,8 @@ Flags:
                       they have keys (nicless key --help). See docs/FABRIC.md
   --link-users LIST   users, by name or uid, for whose programs auto opens RoCE,
                       or all (default: root and the engine's user)
-  --faults FILE       obey these rules of faults, for all clients (nicless fault
-                      --help)
+  --faults FILE       obey rules of faults, for all clients (docs/FAULTS.md)
+  --sanitize          print mistakes of clients (docs/SANITIZER.md); slows them
   --metrics ADDRESS   serve metrics for Prometheus, such as at 127.0.0.1:9464;
                       see docs/METRICS.md for who can read them
   --log-level LEVEL   debug, info, warn, error or off (default: warn)
@@ -95,6 +95,7 @@ Example:
 type engineFlags struct {
 	socket, mode, cpus, cores, dma, level, idle string
 	spin, verbs, populate, devx, noDEVX         bool
+	sanitize                                    bool
 	guard, noGuard                              bool
 	devices                                     int
 	names, guid                                 string // --device-name, --guid
@@ -152,6 +153,7 @@ func newEngine() *cobra.Command {
 	c.Flags().StringSliceVar(&f.linkUsers, "link-users", nil, "users for whom RoCE opens by itself")
 	c.Flags().StringVar(&f.faults, "faults", "", "rules of faults")
 	_ = c.MarkFlagFilename("faults")
+	c.Flags().BoolVar(&f.sanitize, "sanitize", false, "print mistakes of clients")
 	c.Flags().StringVar(&f.metrics, "metrics", "", "address at which metrics are served")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "least level that is logged")
 	c.Flags().StringVar(&f.users, "users", "", "for nicless run")
@@ -297,14 +299,20 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer stopMetrics()
+	beginSanitizer, endSanitizer := func() {}, func() {}
+	if f.sanitize {
+		beginSanitizer, endSanitizer = sanitizeClients(f.socket, stderr)
+	}
 	err = nicless.Serve(ctx, f.socket, fs.FileMode(mode), cfg, func() {
 		fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", f.socket, os.Getpid())
 		serveMetrics()
+		beginSanitizer()
 		if f.readyFD > 0 {
 			notifyReady(f.readyFD)
 		}
 		service.report("READY=1", stderr)
 	})
+	endSanitizer()
 	if err != nil {
 		return &hinted{err: err, hint: f.hint(err)}
 	}

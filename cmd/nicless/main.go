@@ -51,7 +51,7 @@
 //     program will load it; shim_*.go the library in this binary
 //   - run_gpu.go: emulated GPUs of a program; fatbin.go: nicless fatbin
 //   - sanitize.go: the flags of the sanitizer, and how its reports are written
-//   - run_sanitize.go: reports about a program that runs
+//   - run_sanitize.go: reports about a program that runs; engine_sanitize.go: about all clients of an engine
 //   - run_explain.go: prints the device's explanations for a program
 //   - run_result.go: the exit status and the JUnit report of a program by its explanations
 //   - record.go: nicless record

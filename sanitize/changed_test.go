@@ -169,3 +169,12 @@ func TestExecutedIsRewritten(t *testing.T) {
 	x.add(trace.Event{Kind: trace.KindChanged, Queue: 0x51, Index: i, Count: uint16(trace.ChangedWQE), Data: make([]byte, 128)})
 	x.requireCodes("wqe-rewritten (note)")
 }
+
+// A program that posts memory for messages while it sends from there does not mind what comes.
+func TestPostedWhileSent(t *testing.T) {
+	x := pair(t, Options{Notes: true})
+	x.post(0x52, send(2, 0, 64))
+	x.postReceive(0x52, 2, 0, false, entry(keyOf(2), memory(2), 128, false))
+	x.change(trace.ChangedBuffer, 0x52, 0, source(2, 0, 128))
+	x.requireCodes("receive-buffer-changed (note)")
+}

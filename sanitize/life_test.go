@@ -95,6 +95,13 @@ func TestNotRecorded(t *testing.T) {
 	x.add(trace.Event{Kind: trace.KindCQ, Queue: firstCQ + 1, Index: trace.KeyGone, Data: trace.CQSetup{}.Append(nil)})
 	x.requireCodes()
 	require.False(t, x.s.Result().Recorded)
+
+	// Nor does an event before the completion.
+	x = pair(t, Options{})
+	x.add(trace.Event{Kind: trace.KindPolled, Queue: firstCQ + 1})
+	x.execute(0x51, x.post(0x51, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
+	x.add(trace.Event{Kind: trace.KindCQ, Queue: firstCQ + 1, Index: trace.KeyGone, Data: trace.CQSetup{}.Append(nil)})
+	x.requireCodes()
 }
 
 func TestReceivesNeverConsumed(t *testing.T) {
@@ -122,6 +129,7 @@ func TestDestroyedInFlight(t *testing.T) {
 	x := destroyed(func(x *script) { x.register(1, 0x9001, memory(1), 4096) })
 	x.requireCodes("destroyed-in-flight")
 	x = destroyed(func(x *script) { // in an order that the device does not take
+		x.step = 1000
 		x.destroyCQ(firstCQ+1, 0)
 		x.deregister(1, keyOf(1))
 		x.leave(1)

@@ -236,7 +236,7 @@ func (r *rig) host(name string) *host {
 	if _, ok := r.TB.(*testing.B); ok {
 		size = roomySize
 	}
-	if *watched || *sanitized {
+	if *watched {
 		r.watchAll(h)
 	}
 	h.mem, err = shm.Heap(size)

@@ -13,9 +13,9 @@ import (
 // watched runs all tests of this package with a watch on all clients: nothing but the record may change.
 var watched = flag.Bool("watched", false, "all tests: everything that the clients do is watched")
 
-// sanitized runs all tests of this package with the bytes of all clients in custody, with which nothing may
+// sanitized, with watched, runs all tests with what belongs to the device in custody, with which nothing may
 // change either.
-var sanitized = flag.Bool("sanitized", false, "all tests: what belongs to the device is compared before it is executed")
+var sanitized = flag.Bool("sanitized", false, "with -watched: what belongs to the device is compared before it is executed")
 
 // watchAll puts a watch on everything that h will do. The record has to be readable at the end of the test.
 func (r *rig) watchAll(h *host) {

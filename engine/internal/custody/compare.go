@@ -4,6 +4,7 @@ package custody
 
 import (
 	"bytes"
+	"runtime/debug"
 
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/pagefault"
@@ -106,6 +107,8 @@ func (w *work) sum(p *piece, d *object.PD) (sum uint32, ok bool) {
 // readable calls a function, and reports whether all memory that it has read is there. Memory that is gone is
 // a mistake of the WQE that uses it, which its execution finds.
 func readable(read func()) (ok bool) {
+	// Requests, which end queues, are served on any goroutine.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			if _, gone := pagefault.Of(r); !gone {

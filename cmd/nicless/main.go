@@ -8,6 +8,7 @@
 //	nicless status   prints what an engine does, once
 //	nicless links    prints the links of an engine to other engines and hosts
 //	nicless top      shows an engine live, on the terminal
+//	nicless web      shows an engine live, in a browser
 //	nicless key      makes and shows the keys of authenticated links
 //	nicless net      makes a network interface whose packets travel over an engine
 //	nicless fault    makes an engine obey rules of faults
@@ -98,6 +99,7 @@ Usage:
   nicless status [--socket PATH | --all] [--json]
   nicless links [--engine PATH] [--json]
   nicless top [--socket PATH]
+  nicless web [--addr ADDRESS] [--token FILE|generated] [--control]
   nicless key new|show FILE
   nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
   nicless fault [--socket PATH] [--for D] [--check] FILE

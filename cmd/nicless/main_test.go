@@ -138,7 +138,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 38, visited)
+	require.Equal(t, 39, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -1,0 +1,113 @@
+//go:build linux && (amd64 || arm64)
+
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/nicless/nicless/state"
+)
+
+const (
+	mostStreams = 8                // browsers that are served at once
+	mostFilter  = 200              // bytes of a filter
+	readTime    = 10 * time.Second // how long a browser may take to read a frame
+)
+
+// serveEvents serves GET /events: frames for one view, until the browser goes or reads nothing any more.
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+	v, err := viewOf(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		http.Error(w, fmt.Sprintf("%d pages are open at this server already, which is the limit", mostStreams),
+			http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for {
+		l := s.looker.look(r.Context())
+		begin := s.opt.CPU()
+		f := s.frameOf(r.Context(), &l, v)
+		s.sample(r.Context(), f)
+		f.Pause = max(f.Pause, pauseAfter(s.opt.CPU()-begin).Milliseconds())
+		if r.Context().Err() != nil || !send(w, f) {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(time.Duration(f.Pause) * time.Millisecond):
+		}
+	}
+}
+
+// send writes a frame, and reports whether the browser has taken it in time.
+func send(w http.ResponseWriter, f *frame) bool {
+	var b bytes.Buffer
+	b.WriteString("data: ")
+	if err := json.NewEncoder(&b).Encode(f); err != nil { // one line
+		return false
+	}
+	b.WriteString("\n")
+	c := http.NewResponseController(w)
+	if c.SetWriteDeadline(time.Now().Add(readTime)) != nil {
+		return false
+	}
+	_, err := w.Write(b.Bytes())
+	return err == nil && c.Flush() == nil
+}
+
+// viewOf reads a view from the query of an address.
+func viewOf(q url.Values) (*view, error) {
+	v := &view{Filter: q.Get("filter"), Sort: q.Get("sort"), Down: q.Get("down") == "1", Rows: 50,
+		Ring: state.RingOf(q.Get("ring"))}
+	if len(v.Filter) > mostFilter {
+		return nil, fmt.Errorf("a filter of %d bytes; at most %d", len(v.Filter), mostFilter)
+	}
+	if _, ok := orders[v.Sort]; !ok {
+		return nil, fmt.Errorf("sort %q is no column", v.Sort)
+	}
+	switch v.Ring {
+	case "":
+		v.Ring = state.SendRing
+	case state.SendRing, state.ReceiveRing, state.CQRing:
+	default:
+		return nil, fmt.Errorf("ring %q; there are send, receive and cq", v.Ring)
+	}
+	for name, to := range map[string]*int{"from": &v.From, "rows": &v.Rows} {
+		n, err := number(q, name, 24)
+		if err != nil {
+			return nil, err
+		}
+		if q.Has(name) {
+			*to = int(n)
+		}
+	}
+	n, err := number(q, "queue", 24)
+	v.Queue = uint32(n)
+	return v, err
+}
+
+// number returns the number of a query that has a name, of so many bits; 0 if there is none.
+func number(q url.Values, name string, bits int) (uint64, error) {
+	if !q.Has(name) {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(q.Get(name), 10, bits)
+	if err != nil {
+		return 0, fmt.Errorf("%s %q is no number from 0 to %d", name, q.Get(name), uint64(1)<<bits-1)
+	}
+	return n, nil
+}

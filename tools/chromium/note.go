@@ -31,8 +31,12 @@ func (p *Page) note(event any) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.requests = append(p.requests, e.Request.URL)
+		p.addresses[e.RequestID] = e.Request.URL
 	case *network.EventLoadingFailed:
-		p.problem("request failed: %s", e.ErrorText)
+		p.mu.Lock()
+		address := p.addresses[e.RequestID]
+		p.mu.Unlock()
+		p.problem("request failed: %s: %s", e.ErrorText, address)
 	case *runtime.EventExceptionThrown:
 		p.problem("exception: %s", exception(e.ExceptionDetails))
 	case *runtime.EventConsoleAPICalled:

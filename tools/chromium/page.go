@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
@@ -32,6 +33,8 @@ type Page struct {
 	mu       sync.Mutex
 	problems []string
 	requests []string
+
+	addresses map[network.RequestID]string // of each request
 }
 
 // Open starts a browser with an empty profile, opens an address, and waits until the page is loaded. The
@@ -43,7 +46,7 @@ func Open(t *testing.T, address string) *Page {
 	t.Cleanup(stopWaiting)
 	ctx, endProcess := chromedp.NewExecAllocator(ctx, options()...)
 	t.Cleanup(endProcess)
-	p := &Page{t: t}
+	p := &Page{t: t, addresses: make(map[network.RequestID]string)}
 	ctx, closeTab := chromedp.NewContext(ctx, chromedp.WithListener(p.note))
 	t.Cleanup(closeTab)
 	p.ctx = ctx

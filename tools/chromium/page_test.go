@@ -26,7 +26,7 @@ func TestProblems(t *testing.T) {
 		"console":   {`<script>console.error("one", 2)</script>`, `console: error: "one"`},
 		"policy": {`<meta http-equiv="Content-Security-Policy" content="script-src 'none'"><script>1</script>`,
 			"content security policy: script-src"},
-		"request": {`<img src="missing.png">`, "request failed: net::ERR_FILE_NOT_FOUND"},
+		"request": {`<img src="missing.png">`, "request failed: net::ERR_FILE_NOT_FOUND: file://"},
 		"dialog":  {`<script>alert("hello")</script>`, "dialog: hello"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -29,8 +30,8 @@ Usage:
   nicless web [--socket PATH] [flags]
 
 Flags:
-  --addr ADDRESS  where to listen, HOST:PORT; port 0 is any free one (default:
-                  127.0.0.1:0)
+  --addr ADDRESS  where to listen, HOST:PORT; port 0 is any free one, and
+                  HOST is 127.0.0.1 if it is left out (default: 127.0.0.1:0)
   --control       let the page switch rules of faults on and off
   --socket PATH   socket of the engine (default: that of nicless run; in its
                   programs, also with --private, the one that they use)
@@ -62,10 +63,9 @@ func newWeb() *cobra.Command {
 					return err
 				}
 			}
-			l, err := net.Listen("tcp", addr)
+			l, err := listenForWeb(addr)
 			if err != nil {
-				return hintf("port 0 is any free one; ip address lists the addresses of this host", "web: --addr %s: %w",
-					plain(addr), err)
+				return err
 			}
 			if token == "" && (control || !web.Local(l.Addr())) {
 				token = generated
@@ -79,9 +79,10 @@ func newWeb() *cobra.Command {
 				url += "?token=" + text
 			}
 			fmt.Fprintln(c.OutOrStdout(), url)
+			say := func(text string) { fmt.Fprintf(c.ErrOrStderr(), "nicless: web: %s\n", text) }
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return web.New(web.Options{Socket: socket, Token: text, Control: control}).Serve(ctx, l)
+			return web.New(web.Options{Socket: socket, Token: text, Control: control, Log: say}).Serve(ctx, l)
 		},
 	}
 	c.Flags().StringVar(&socket, "socket", "", "socket of the engine")
@@ -91,6 +92,28 @@ func newWeb() *cobra.Command {
 	_ = c.MarkFlagFilename("socket")
 	_ = c.MarkFlagFilename("token")
 	return c
+}
+
+// listenForWeb listens at an address, host:port. Without a host it is the loopback address, as for --metrics:
+// others see the page only if an address of this host, or 0.0.0.0, is named.
+func listenForWeb(addr string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if _, notNumber := strconv.ParseUint(port, 10, 16); err != nil || notNumber != nil {
+		return nil, &hinted{err: fmt.Errorf("web: --addr %s: no address: host and port are needed, such as "+
+			"127.0.0.1:8080", plain(addr)), hint: "the port is a number from 0 to 65535; 0 is any free one", usage: true}
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		hint := "name an address of this host: ip address lists them; 127.0.0.1 is for this host only"
+		if errors.Is(err, syscall.EADDRINUSE) {
+			hint = fmt.Sprintf("ss -ltnp 'sport = :%s' shows who has the port; port 0 is any free one", port)
+		}
+		return nil, hintf(hint, "web: --addr %s: %w", plain(addr), err)
+	}
+	return l, nil
 }
 
 // readToken returns the token of a file, a new one, or none.

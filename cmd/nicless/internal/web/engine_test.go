@@ -24,17 +24,23 @@ import (
 func serveEngine(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "e")
-	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(runEngine(t, path))
+	return path
+}
+
+// runEngine runs an engine in this process until stop is called.
+func runEngine(t *testing.T, path string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- nicless.Serve(ctx, path, 0o600, nicless.Config{}, func() { close(ready) })
 	}()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, await.Receive(t, "the engine ends", ended))
-	})
 	await.Receive(t, "the engine is ready", ready)
-	return path
+	return func() {
+		cancel()
+		require.NoError(t, await.Receive(t, "the engine ends", ended))
+	}
 }
 
 // serve serves the page of an engine, and returns its address.
@@ -45,11 +51,17 @@ func serve(t *testing.T, o Options) string {
 	if o.CPU == nil {
 		o.CPU = func() time.Duration { return 0 }
 	}
+	return serveIt(t, New(o))
+}
+
+// serveIt serves until the test ends, and returns the address.
+func serveIt(t *testing.T, s *Server) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- New(o).Serve(ctx, l) }()
+	go func() { ended <- s.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, await.Receive(t, "the server ends", ended))

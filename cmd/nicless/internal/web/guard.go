@@ -5,9 +5,11 @@ package web
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -18,8 +20,15 @@ type guard struct {
 	next  http.Handler
 }
 
-// cookie keeps the token after the first visit.
-const cookie = "nicless-token"
+// cookieOf returns the name of the cookie that keeps the token after the first visit. Browsers share cookies
+// among all ports of a host, so the port that the browser knows is in the name.
+func cookieOf(host string) string {
+	_, port, err := net.SplitHostPort(host)
+	if n, notNumber := strconv.ParseUint(port, 10, 16); err == nil && notNumber == nil {
+		return fmt.Sprintf("nicless-token-%d", n)
+	}
+	return "nicless-token"
+}
 
 // policy lets a page load its own scripts and styles, ask this server, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
@@ -58,12 +67,12 @@ func (g *guard) admitted(w http.ResponseWriter, r *http.Request) bool {
 			http.Error(w, "the token is wrong: use the address that nicless web has printed", http.StatusUnauthorized)
 			return false
 		}
-		http.SetCookie(w, &http.Cookie{Name: cookie, Value: g.token, Path: "/", HttpOnly: true,
+		http.SetCookie(w, &http.Cookie{Name: cookieOf(r.Host), Value: g.token, Path: "/", HttpOnly: true,
 			SameSite: http.SameSiteStrictMode})
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return false
 	}
-	if c, err := r.Cookie(cookie); err == nil && g.right(c.Value) {
+	if c, err := r.Cookie(cookieOf(r.Host)); err == nil && g.right(c.Value) {
 		return true
 	}
 	http.Error(w, "the token is missing or wrong: use the address that nicless web has printed",

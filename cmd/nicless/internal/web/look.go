@@ -34,8 +34,9 @@ type look struct {
 
 // A looker keeps the newest look for all streams.
 type looker struct {
-	socket string
-	cpu    func() time.Duration
+	socket   string
+	cpu      func() time.Duration
+	interval time.Duration // least time between two looks
 
 	mu   sync.Mutex
 	last look
@@ -60,7 +61,7 @@ func (l *looker) look(ctx context.Context) look {
 		// Engines without links do not answer.
 		_ = unixsock.Query(l.socket+nicless.LinksSuffix, linksLimit, &next.links)
 	}
-	next.pause = pauseAfter(l.cpu() - begin)
+	next.pause = pauseAfter(l.cpu()-begin, l.interval)
 	// Streams that are a little early get a new one.
 	l.last, l.due = next, time.Now().Add(next.pause-next.pause/10)
 	return next
@@ -85,6 +86,6 @@ func processorTime() time.Duration {
 }
 
 // pauseAfter returns how long to wait after a look that took this processor time.
-func pauseAfter(took time.Duration) time.Duration {
+func pauseAfter(took, interval time.Duration) time.Duration {
 	return max(interval, min(dilution*took, mostPause))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/trace/text"
 )
@@ -34,9 +35,9 @@ type recorded struct {
 	At    int64  `json:"at"` // ns since the first event
 	Lane  string `json:"lane"`
 	Kind  string `json:"kind"`
-	Queue uint32 `json:"queue"`
-	Index uint16 `json:"index"`
-	Count uint16 `json:"count"`
+	Queue uint32 `json:"queue"` // queue pair
+	Index uint16 `json:"index"` // of the first block of its send queue that the event is about
+	Count uint16 `json:"count"` // of blocks; 0: it is about none of the send queue
 	Text  string `json:"text"`
 }
 
@@ -89,12 +90,34 @@ func record(ctx context.Context, socket string, queue uint32, d time.Duration) (
 		if len(rec.Events) == 0 {
 			first = e.Time
 		}
-		rec.Events = append(rec.Events, recorded{
-			At: nanoseconds(int64(e.Time-first), w.Clock().Hz), Lane: lane, Kind: e.Kind.String(),
-			Queue: e.Queue, Index: e.Index, Count: e.Count, Text: wordsOf(line.String())})
+		one := recordedOf(&e)
+		one.At, one.Lane = nanoseconds(int64(e.Time-first), w.Clock().Hz), lane
+		one.Text = wordsOf(line.String())
+		rec.Events = append(rec.Events, one)
 		rec.Full = len(rec.Events) >= mostEvents
 	}
 	return rec, nil
+}
+
+// recordedOf returns which blocks of which send queue an event is about. A completion has the number of its
+// CQ and of the entry there: its bytes have queue pair and block.
+func recordedOf(e *trace.Event) recorded {
+	r := recorded{Kind: e.Kind.String(), Queue: e.Queue, Index: e.Index, Count: max(e.Count, 1)}
+	switch e.Kind {
+	case trace.KindSent, trace.KindReceived:
+		r.Index, r.Count = 0, 0 // its Index is no block
+	case trace.KindCQE:
+		r.Queue, r.Index, r.Count = 0, 0, 0
+		if len(e.Data) < cqe.Size {
+			break
+		}
+		c := cqe.ParseCQE((*[cqe.Size]byte)(e.Data))
+		r.Queue = c.QPN
+		if o := c.OpOwn.Opcode(); o == cqe.Req || o == cqe.ReqErr {
+			r.Index, r.Count = c.Counter, max(e.Count, 1) // those that one event has follow each other
+		}
+	}
+	return r
 }
 
 // nanoseconds converts ticks. Those of threads whose rings are read one after the other may be less than 0.

@@ -43,8 +43,9 @@ func (s *ruleset) set(text string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	_ = s.drop() // of what has gone, nobody needs to know why it ends badly
 	c := s.c
-	if c == nil || gone(c) {
+	if c == nil {
 		if c, err = nicless.Dial(s.socket); err != nil {
 			return err
 		}
@@ -64,14 +65,20 @@ func (s *ruleset) set(text string) error {
 func (s *ruleset) off() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.c == nil {
+	if err := s.drop(); err != nil || s.c == nil {
+		return err
+	}
+	err := errors.Join(s.faults.Close(), s.c.Close())
+	s.c, s.faults = nil, nil
+	return err
+}
+
+// drop closes the context of an engine that has ended: the rules have ended with it.
+func (s *ruleset) drop() error {
+	if s.c == nil || !gone(s.c) {
 		return nil
 	}
-	var err error
-	if !gone(s.c) { // an engine that has ended has no rules
-		err = s.faults.Close()
-	}
-	err = errors.Join(err, s.c.Close())
+	err := s.c.Close()
 	s.c, s.faults = nil, nil
 	return err
 }
@@ -80,6 +87,7 @@ func (s *ruleset) off() error {
 func (s *ruleset) now() (*rulesFrame, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	_ = s.drop()
 	f := &rulesFrame{On: s.c != nil, Text: s.text, Rules: []ruleFrame{}}
 	if s.c == nil {
 		return f, nil

@@ -43,15 +43,19 @@ type Options struct {
 
 	// CPU returns the processor time of this process, by which looks are paced. Nil asks the system.
 	CPU func() time.Duration
+
+	// Log takes sentences about pages that are dropped. It is safe for concurrent use. Nil drops them.
+	Log func(string)
 }
 
 // A Server serves the page of one engine. Its methods are safe for concurrent use.
 type Server struct {
-	opt     Options
-	looker  looker
-	rules   ruleset
-	streams chan struct{} // has an element for each that is open
-	calls   chan struct{} // has an element for each that is answered
+	opt      Options
+	readTime time.Duration
+	looker   looker
+	rules    ruleset
+	streams  chan struct{} // has an element for each that is open
+	calls    chan struct{} // has an element for each that is answered
 }
 
 // New returns a Server. It asks the engine nothing before somebody asks it.
@@ -59,7 +63,11 @@ func New(o Options) *Server {
 	if o.CPU == nil {
 		o.CPU = processorTime
 	}
-	return &Server{opt: o, looker: looker{socket: o.Socket, cpu: o.CPU}, rules: ruleset{socket: o.Socket},
+	if o.Log == nil {
+		o.Log = func(string) {}
+	}
+	return &Server{opt: o, readTime: readTime, rules: ruleset{socket: o.Socket},
+		looker:  looker{socket: o.Socket, cpu: o.CPU, interval: interval},
 		streams: make(chan struct{}, mostStreams), calls: make(chan struct{}, mostCalls)}
 }
 
@@ -83,6 +91,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes: mostHeader,
 		ErrorLog:       log.New(io.Discard, "", 0), // of mistakes of browsers
 		BaseContext:    func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if tcp, ok := c.(*net.TCPConn); ok {
+				_ = tcp.SetWriteBuffer(sendBuffer) // the kernel's own bound does as well
+			}
+			return ctx
+		},
 		ConnState: func(c net.Conn, st http.ConnState) {
 			switch {
 			case st == http.StateClosed:

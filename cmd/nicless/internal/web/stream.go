@@ -5,9 +5,11 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"time"
 
@@ -18,6 +20,7 @@ const (
 	mostStreams = 8                // browsers that are served at once
 	mostFilter  = 200              // bytes of a filter
 	readTime    = 10 * time.Second // how long a browser may take to read a frame
+	sendBuffer  = 128 << 10        // bytes that the kernel keeps for a browser that does not read
 )
 
 // serveEvents serves GET /events: frames for one view, until the browser goes or reads nothing any more.
@@ -41,8 +44,14 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		begin := s.opt.CPU()
 		f := s.frameOf(r.Context(), &l, v)
 		s.sample(r.Context(), f)
-		f.Pause = max(f.Pause, pauseAfter(s.opt.CPU()-begin).Milliseconds())
-		if r.Context().Err() != nil || !send(w, f) {
+		f.Pause = max(f.Pause, pauseAfter(s.opt.CPU()-begin, s.looker.interval).Milliseconds())
+		if r.Context().Err() != nil {
+			return
+		}
+		if err := send(w, f, s.readTime); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				s.opt.Log(fmt.Sprintf("the page at %s has read nothing for %v, and is dropped", r.RemoteAddr, s.readTime))
+			}
 			return
 		}
 		select {
@@ -53,20 +62,23 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send writes a frame, and reports whether the browser has taken it in time.
-func send(w http.ResponseWriter, f *frame) bool {
+// send writes a frame. It returns an error that wraps os.ErrDeadlineExceeded if the browser does not take it
+// in time.
+func send(w http.ResponseWriter, f *frame, within time.Duration) error {
 	var b bytes.Buffer
 	b.WriteString("data: ")
 	if err := json.NewEncoder(&b).Encode(f); err != nil { // one line
-		return false
+		return err
 	}
 	b.WriteString("\n")
 	c := http.NewResponseController(w)
-	if c.SetWriteDeadline(time.Now().Add(readTime)) != nil {
-		return false
+	if err := c.SetWriteDeadline(time.Now().Add(within)); err != nil {
+		return err
 	}
-	_, err := w.Write(b.Bytes())
-	return err == nil && c.Flush() == nil
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return err
+	}
+	return c.Flush()
 }
 
 // viewOf reads a view from the query of an address.

@@ -13,29 +13,38 @@ function svg(name, attributes, text) {
 const cut = (text) => (text.length > 24 ? text.slice(0, 23) + "…" : text);
 
 export function showFabric(frame) {
+  const { columns, edges } = fabricOf(frame);
+  draw(columns, edges);
+}
+
+// fabricOf returns the nodes of each column by their keys, and the edges between them. A queue has the number of
+// the port that its packets take. Links of a pool have a port for each peer, and a new one after a repair, and the
+// engine does not say whose a port is. So the queue is joined to the link only if there is just one, and to its
+// port otherwise.
+export function fabricOf(frame) {
   const clients = new Map(frame.clients?.map((c) => [c.number, { name: `${c.program} ${c.pid}`, bad: c.waiting > 0 }]));
   const queues = new Map(), peers = new Map(), edges = [];
+  const reports = frame.links ?? [];
   for (const q of frame.rows) {
     queues.set(q.number, { name: `${hex(q.number)} ${q.transport} ${q.state}`, bad: q.failed || q.state === "ERR" });
     if (clients.has(q.client)) edges.push([0, q.client, 1, q.number]);
   }
-  (frame.links ?? []).forEach((link, i) => {
-    peers.set("link" + i, { name: link.Link, bad: false });
-    for (const p of link.Peers ?? []) {
-      const key = `peer ${i} ${p.Name}`;
-      peers.set(key, { name: `  ${p.Name} ${p.Up ? "up" : "down"}`, bad: !p.Up });
-    }
-  });
   for (const q of frame.rows) {
     if (q.linked) {
-      const link = peers.has("link" + (q.port - 1)) ? "link" + (q.port - 1) : "other";
-      if (link === "other") peers.set(link, { name: "a link", bad: false });
-      edges.push([1, q.number, 2, link]);
+      const key = reports.length === 1 ? "link 0" : `port ${q.port}`;
+      if (!peers.has(key)) peers.set(key, { name: key, bad: false });
+      edges.push([1, q.number, 2, key]);
     } else if (q.peer && queues.has(q.peer) && q.number < q.peer) {
       edges.push([1, q.number, 1, q.peer]);
     }
   }
-  draw([clients, queues, peers], edges);
+  reports.forEach((link, i) => {
+    peers.set(`link ${i}`, { name: link.Link, bad: false });
+    for (const p of link.Peers ?? []) {
+      peers.set(`peer ${i} ${p.Name}`, { name: `${p.Name} ${p.Up ? "up" : "down"}`, bad: !p.Up, inner: true });
+    }
+  });
+  return { columns: [clients, queues, peers], edges };
 }
 
 function draw(columns, edges) {
@@ -52,9 +61,9 @@ function draw(columns, edges) {
   }
   columns.forEach((nodes, column) => {
     for (const [key, node] of nodes) {
-      const { x, y } = place(column, key);
-      parts.push(svg("rect", { x, y, width: boxWidth, height: 22, rx: 4, class: node.bad ? "bad" : "" }));
-      parts.push(svg("text", { x: x + 6, y: y + 15 }, cut(node.name)));
+      const { x, y } = place(column, key), inset = node.inner ? 12 : 0; // peers are below their link
+      parts.push(svg("rect", { x: x + inset, y, width: boxWidth - inset, height: 22, rx: 4, class: node.bad ? "bad" : "" }));
+      parts.push(svg("text", { x: x + inset + 6, y: y + 15 }, cut(node.name)));
     }
   });
   const height = Math.max(1, ...columns.map((c) => c.size)) * rowHeight + 2;

@@ -5,6 +5,7 @@ import { lanes } from "./draw.js";
 const names = ["poster", "engine", "link", "peer", "completion"];
 let events = []; // of the whole trace
 let life = []; // of the chosen WQE, or all
+let traced = 0; // the queue
 
 export function startTrace(queue) {
   byId("take").addEventListener("click", () => take(queue()));
@@ -18,7 +19,8 @@ async function take(queue) {
   try {
     const trace = await call("trace?" + new URLSearchParams({ queue, ms: byId("ms").value }), { method: "POST" });
     events = trace.events;
-    byId("trace-text").textContent = `${events.length} events` + (trace.lost ? `, ${trace.lost} lost` : "") +
+    traced = queue;
+    byId("trace-text").textContent = `${events.length} events` + (trace.lost ? `, ${trace.lost} lost, which came faster than they could be read` : "") +
       (trace.full ? "; it is full" : "");
     byId("trace").hidden = events.length === 0;
     list(queue);
@@ -36,19 +38,17 @@ function list(queue) {
   byId("wqe").replaceChildren(new Option("all", ""), ...options);
 }
 
-// has reports whether an event is about the index of a WQE. Completions name WQEs in their text only, and
-// packets none.
-function has(e, index) {
-  if (e.kind === "cqe") return e.text.includes(`wqe ${index}`);
-  if (e.lane === "link" || e.lane === "peer") return false;
-  return ((index - e.index) & 0xffff) < Math.max(e.count, 1);
+// has reports whether an event is about a block of a send queue. Packets and completions of receives are about
+// none.
+export function has(e, queue, index) {
+  return e.queue === queue && ((index - e.index) & 0xffff) < e.count;
 }
 
 function choose() {
   const chosen = byId("wqe").value;
   life = events;
   if (chosen !== "") {
-    const own = events.filter((e) => has(e, Number(chosen)));
+    const own = events.filter((e) => has(e, traced, Number(chosen)));
     const from = own[0]?.at ?? 0, to = own.at(-1)?.at ?? 0;
     life = events.filter((e) => own.includes(e) || ((e.lane === "link" || e.lane === "peer") && e.at >= from && e.at <= to));
   }

@@ -48,6 +48,9 @@ func TestBrowserPage(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("Queue 0x%06x", queue), p.Text("#queue-title"))
 	p.Do(chromedp.SendKeys(chromedp.CSS("#ring-cells"), "\r"))
 	waitFor(t, p, "the decoded WQE", "document.querySelector('#entry').textContent.includes('RDMA_WRITE')")
+	if *screenshots != "" {
+		waitFor(t, p, "some rates and latencies to look at", "performance.now() > 30e3")
+	}
 	p.Screenshot(*screenshots, "web-queue")
 
 	p.Do(chromedp.Click(chromedp.CSS("#take")))

@@ -23,7 +23,8 @@ import (
 // serveEngine runs an engine in this process, and returns the path of its socket.
 func serveEngine(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "e")
+	t.Chdir(t.TempDir()) // pages and pictures show the path
+	path := "engine.sock"
 	t.Cleanup(runEngine(t, path))
 	return path
 }

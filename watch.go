@@ -140,16 +140,17 @@ func (w *Watch) Poll(e *trace.Event) (bool, error) {
 // gigabyte a second, an eighth of the usual ring.
 const watchPause = 2 * time.Millisecond
 
-// Next waits for the next event, and reads it. It returns the error of ctx when ctx ends, and io.EOF when the
-// engine has gone and all its events were read.
+// Next waits for the next event, and reads it. It returns the error of ctx when ctx has ended and all events
+// that were recorded before were read, and io.EOF when the engine has gone and all its events were read.
 func (w *Watch) Next(ctx context.Context, e *trace.Event) error {
 	var pause *time.Timer
 	for gone := false; ; {
+		over := ctx.Err() != nil // asked first: what was recorded before the end is read
 		ok, err := w.Poll(e)
 		switch {
 		case err != nil || ok:
 			return err
-		case ctx.Err() != nil:
+		case over:
 			return context.Cause(ctx)
 		case gone:
 			return io.EOF

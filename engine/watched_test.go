@@ -28,8 +28,9 @@ func (r *rig) watchAll(h *host) {
 		r.d.runner.WatchesSanitize = 1 << number
 	}
 	for i, sh := range r.d.runner.Shards {
-		c := &r.d.runner.Loops[i].Custody
-		c.Hold, c.Budget = 0, 0
+		if *sanitized {
+			r.d.runner.Loops[i].Custody.Hold, r.d.runner.Loops[i].Custody.Budget = 0, 0
+		}
 		sh.Scratch.Unmapped.Between = make([][execution.UnmappedBytes]byte, 1)[0][:]
 		mem, err := shm.Heap(trace.RingHeadSize + trace.LeastRing)
 		require.NoError(r, err)

@@ -21,11 +21,7 @@ func (w *work) compare(k *kept) {
 		w.compareSend(&k.sends[i])
 	}
 	if p := w.peer(); p != nil {
-		other := w.c.of(p)
-		w.findReceives(other, p)
-		for i := 0; i < len(other.receives) && !w.over(); i++ {
-			w.compareReceive(p, &other.receives[i])
-		}
+		readable(func() { w.compareReceives(p) }) // the peer's rings may be gone
 	}
 	for i := 0; i < next && !w.over(); i++ {
 		w.comparePieces(&k.sends[i], w.q, trace.ChangedSource) // its blocks are free once it is executed
@@ -51,6 +47,14 @@ func (w *work) compareSend(e *entry) {
 	e.bytes = w.compareBytes(e, w.q.Num, w.blocks(e.index, uint64(len(e.bytes)/wqe.BlockSize)), wqe.BlockSize,
 		trace.ChangedWQE)
 	w.comparePieces(e, w.q, trace.ChangedSource)
+}
+
+func (w *work) compareReceives(p *object.QP) {
+	k := w.c.of(p)
+	w.findReceives(k, p)
+	for i := 0; i < len(k.receives) && !w.over(); i++ {
+		w.compareReceive(p, &k.receives[i])
+	}
 }
 
 func (w *work) compareReceive(p *object.QP, e *entry) {

@@ -21,6 +21,12 @@ const (
 	// mostSummed is how many bytes of one WQE or receive are compared. At some gigabytes a second they take
 	// less than a visit may.
 	mostSummed = 256 << 10
+
+	// mostSize is how many bytes of memory all entries of a thread have, because nobody is charged for them:
+	// those of 300,000 WQEs of one block.
+	mostSize = 64 << 20
+
+	entrySize, pieceSize = 72, 40 // bytes of the structures
 )
 
 // An entry is a WQE or a receive that belongs to the device.
@@ -37,6 +43,11 @@ type piece struct {
 	key     uint32
 	summed  uint64 // so many of the n bytes have the checksum sum
 	sum     uint32
+}
+
+// size returns how much memory an entry takes.
+func (e *entry) size() int {
+	return entrySize + len(e.bytes) + len(e.pieces)*pieceSize
 }
 
 // A work is what is done for one queue pair in one visit.
@@ -70,21 +81,21 @@ func (w *work) find(k *kept, n uint16) {
 	w.polled(k)
 	w.findReceives(k, w.q)
 	if p := w.peer(); p != nil {
-		w.findReceives(w.c.of(p), p)
+		readable(func() { w.findReceives(w.c.of(p), p) }) // the peer's rings may be gone
 	}
 	end := w.q.SQ.Done + uint64(n)
-	for k.found < end && len(k.sends) < mostKept && !w.over() {
+	for k.found < end && !w.over() {
 		e := entry{index: k.found}
 		blocks := min(uint64(max(execution.HeadOf(w.q.SQ.Blocks.At(k.found)).Blocks(), 1)), end-k.found)
 		e.bytes = w.blocks(e.index, blocks)
 		w.spent += len(e.bytes)
 		w.gather(&e)
+		if !w.c.keep(&k.sends, e) {
+			k.found = end
+			break
+		}
 		w.recordFound(&e)
-		k.sends = append(k.sends, e)
 		k.found += blocks
-	}
-	if len(k.sends) == mostKept {
-		k.found = end
 	}
 }
 
@@ -161,7 +172,7 @@ func (w *work) findReceives(k *kept, q *object.QP) {
 		return
 	}
 	end := q.RQ.Done + uint64(q.Posted())
-	for ; k.posted < end && len(k.receives) < mostKept && !w.over(); k.posted++ {
+	for ; k.posted < end && !w.over(); k.posted++ {
 		e := entry{index: k.posted, bytes: make([]byte, 1<<q.RQ.Stride)}
 		copy(e.bytes, q.RQ.Ring[k.posted&q.RQ.Mask<<q.RQ.Stride:])
 		w.spent += len(e.bytes)
@@ -170,7 +181,9 @@ func (w *work) findReceives(k *kept, q *object.QP) {
 			list = list[wqe.UnitSize:]
 		}
 		w.scatter(&e, q, list)
-		k.receives = append(k.receives, e)
+		if !w.c.keep(&k.receives, e) {
+			break
+		}
 		w.record(&trace.Event{Kind: trace.KindPosted, Queue: q.Num, Index: uint16(k.posted),
 			Value: uint64(q.Client.Number), Data: e.bytes})
 	}

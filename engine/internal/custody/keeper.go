@@ -23,6 +23,7 @@ type Keeper struct {
 	Budget int           // bytes that are read in one visit: a slice. 0, in tests: no limit, and nobody pays
 
 	queues map[*object.QP]*kept
+	size   int         // bytes of all that is kept
 	record *shm.BE32   // takes the place of the record of a queue pair while the queue pair is visited
 	list   object.List // scratch
 }
@@ -43,11 +44,36 @@ type kept struct {
 
 // NewKeeper returns a Keeper that keeps nothing, for visits of slice bytes.
 func NewKeeper(slice int) Keeper {
-	return Keeper{HoldTime, slice, make(map[*object.QP]*kept), shm.BE32At(make([]byte, 8), 0), object.List{}}
+	return Keeper{Hold: HoldTime, Budget: slice, queues: make(map[*object.QP]*kept),
+		record: shm.BE32At(make([]byte, 8), 0)}
 }
 
 // Drop ends the custody of a queue pair, if there is one.
-func (c *Keeper) Drop(q *object.QP) { delete(c.queues, q) }
+func (c *Keeper) Drop(q *object.QP) {
+	if k := c.queues[q]; k != nil {
+		c.release(&k.sends, len(k.sends))
+		c.release(&k.receives, len(k.receives))
+		delete(c.queues, q)
+	}
+}
+
+// keep appends an entry to a list, if there is room for it.
+func (c *Keeper) keep(list *[]entry, e entry) (ok bool) {
+	if len(*list) >= mostKept || c.size+e.size() > mostSize {
+		return false
+	}
+	c.size += e.size()
+	*list = append(*list, e)
+	return true
+}
+
+// release gives the first n entries of a list back to their program.
+func (c *Keeper) release(list *[]entry, n int) {
+	for i := range (*list)[:n] {
+		c.size -= (*list)[i].size()
+	}
+	*list = (*list)[n:]
+}
 
 // Admit is called before a queue pair is visited that the watches of mask watch for the sanitizer. If it
 // returns false, nothing is to be executed now. Otherwise the send record of q says how much may be executed,
@@ -76,10 +102,7 @@ func (c *Keeper) Admit(sh *execution.Executor, q *object.QP, mask uint32) (resto
 	} else if n > 0 && q.Job == nil && q.Stall.Kind == object.NoStall {
 		w.compareNext(k) // which may have waited for a receive for long
 	}
-	if uint16(k.released) == uint16(q.SQ.Done)+n {
-		return nothing, w.price(), true
-	}
-	record := q.SQ.Record
+	record := q.SQ.Record // which may announce more meanwhile
 	c.record.Publish(record.Observe()&^0xffff | uint32(k.released)&0xffff)
 	q.SQ.Record = c.record
 	return func() { q.SQ.Record = record }, w.price(), true
@@ -90,14 +113,17 @@ func (c *Keeper) of(q *object.QP) *kept {
 	k := c.queues[q]
 	unseen := k != nil && k.found < q.SQ.Done // blocks were executed while nobody watched
 	if k == nil || k.life != q.Life || unseen {
+		c.Drop(q)
 		k = &kept{life: q.Life, found: q.SQ.Done, posted: q.RQ.Done, polled: make(map[uint32]uint64)}
 		c.queues[q] = k
 	}
 	k.released = max(k.released, q.SQ.Done)
-	k.sends = afterCompletion(k.sends, completed(q))
-	for len(k.receives) > 0 && k.receives[0].index < q.RQ.Done {
-		k.receives = k.receives[1:]
+	c.release(&k.sends, ended(k.sends, completed(q)))
+	taken := 0
+	for taken < len(k.receives) && k.receives[taken].index < q.RQ.Done {
+		taken++
 	}
+	c.release(&k.receives, taken)
 	k.posted = max(k.posted, q.RQ.Done)
 	return k
 }
@@ -110,17 +136,16 @@ func completed(q *object.QP) uint64 {
 	return q.SQ.Done
 }
 
-// afterCompletion returns those of the WQEs sends that belong to the device when the blocks below end are
-// executed. A WQE without a completion belongs to it until one after it completes.
-func afterCompletion(sends []entry, end uint64) []entry {
-	done := 0
+// ended returns how many of the WQEs sends belong to the program again when the blocks below end are
+// executed. A WQE without a completion belongs to the device until one after it completes.
+func ended(sends []entry, end uint64) (n int) {
 	for i := range sends {
 		if sends[i].index >= end {
 			break
 		}
 		if sends[i].signaled {
-			done = i + 1
+			n = i + 1
 		}
 	}
-	return sends[done:]
+	return n
 }

@@ -14,6 +14,9 @@ const mostCQs = 16
 
 // polled records how far the client has taken completions.
 func (w *work) polled(k *kept) {
+	if len(k.polled) > 2*mostCQs {
+		clear(k.polled) // most are gone: an event that repeats does no harm, a map that only grows does
+	}
 	all := w.q.Client.CQs
 	if len(all) <= mostCQs {
 		for _, q := range all {

@@ -18,8 +18,8 @@ const (
 	// have in flight, and 1 MiB for the longest.
 	mostKept = 1024
 
-	// mostSummed is how many bytes of one WQE or receive are compared. At some gigabytes a second they take
-	// less than a visit may.
+	// mostSummed is how many bytes of one WQE or receive are compared, because they are read in one visit,
+	// and a message can have 2 GiB.
 	mostSummed = 256 << 10
 
 	// mostSize is how many bytes of memory all entries of a thread have, because nobody is charged for them:

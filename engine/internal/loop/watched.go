@@ -57,6 +57,9 @@ func visitAnnounced(sh *Loop, q *object.QP) int {
 // visitOwn is visitAside, by the send record that q has. If q is watched for the sanitizer, that may hold its
 // WQEs back.
 func (sh *Loop) visitOwn(q *object.QP) int {
+	if q.Watched == 0 { // most queue pairs on wires: nothing else is read for them
+		return visitReleased(sh, q)
+	}
 	mask := q.Watched & q.Client.Device.WatchesSanitize
 	if mask == 0 {
 		return visitReleased(sh, q)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nicless/nicless"
@@ -61,8 +62,11 @@ func TestLive(t *testing.T) {
 	require.Contains(t, s.text(), "SUCCESS RDMA_WRITE")
 
 	require.NoError(t, c.Close())
-	s.keys("refresh")
-	require.Contains(t, s.text(), "(it has gone)")
+	// The engine removes what a client had one after another, and answers meanwhile.
+	await.Until(t, "the queue has gone", func() bool {
+		s.keys("refresh")
+		return strings.Contains(s.text(), "(it has gone)")
+	})
 	stop()
 	require.NoError(t, await.Receive(t, "the engine ends", ended))
 	s.keys("esc refresh")

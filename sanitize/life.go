@@ -129,6 +129,7 @@ func (s *Sanitizer) stateIs(e *trace.Event) {
 	}
 	switch to {
 	case trace.RST:
+		q.hasEnded = false
 		if from == trace.RTS || from == trace.SQD {
 			q.dropped, q.droppedN = s.inFlight(q), e.Number
 		}

@@ -3,6 +3,7 @@ package sanitize
 import (
 	"testing"
 
+	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/trace"
 	"github.com/stretchr/testify/require"
 )
@@ -151,6 +152,30 @@ func TestDestroyedInFlight(t *testing.T) {
 		x.leave(1)
 	})
 	x.requireCodes("destroyed-in-flight (note)")
+}
+
+// Over a link the device copies the WQEs of a visit when it has sent their packets. An unreliable one has its
+// completion by then.
+func TestRecordedAfterItsCompletion(t *testing.T) {
+	x := newScript(t, Options{Notes: true})
+	x.client(1, 4711)
+	x.queueOn(0x51, 1, 0, trace.UC, 0, 1)
+	for range 3 {
+		m := send(1, 0, 64)
+		i := x.post(0x51, m)
+		var b [cqe.Size]byte
+		cqe.PutReq(&b, 0x51, 0, 0, i, 0, 0, cqe.MakeOpOwn(cqe.Req, 0, false, 0))
+		x.cqe(firstCQ+1, b[:])
+		x.next[0x51] = i
+		x.post(0x51, m)
+		x.poll(firstCQ + 1)
+	}
+	x.state(0x51, trace.RTS, trace.RST)
+	x.state(0x51, trace.RST, trace.RTS)
+	x.next[0x51] = 0 // indices begin anew, so this one has not ended
+	x.post(0x51, send(1, 0, 64))
+	x.destroy(0x51)
+	x.requireCodes("destroyed-in-flight")
 }
 
 func TestDestroyedInOrder(t *testing.T) {

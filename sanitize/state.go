@@ -46,17 +46,19 @@ type client struct {
 // A queue is a queue pair. Its slot is its place in clocks: no other queue pair has it at the same time, and
 // the numbers of WQEs go on when another one gets it.
 type queue struct {
-	number  uint32
-	client  *client
-	slot    uint32
-	last    uint64                // number of the WQE that was found last
-	done    uint64                // number of the WQE that has ended last
-	works   []*work               // found and not ended, in their order
-	tail    []*work               // ended after the last one that has a completion
-	records map[recordKey]*record // accesses of its WQEs
-	fence   uint64                // number of the last WQE that waits for READs before it
-	extra   *clock                // what it knows because it has waited (WAIT) or was enabled
-	brings  *clock                // what its READs and atomics have brought so far
+	number   uint32
+	client   *client
+	slot     uint32
+	last     uint64                // number of the WQE that was found last
+	done     uint64                // number of the WQE that has ended last
+	works    []*work               // found and not ended, in their order
+	ended    uint16                // index of the last block that has ended
+	hasEnded bool                  // one has ended since it was reset
+	tail     []*work               // ended after the last one that has a completion
+	records  map[recordKey]*record // accesses of its WQEs
+	fence    uint64                // number of the last WQE that waits for READs before it
+	extra    *clock                // what it knows because it has waited (WAIT) or was enabled
+	brings   *clock                // what its READs and atomics have brought so far
 
 	receives receives
 	signed   bool // its WQEs and receives have signatures

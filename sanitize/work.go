@@ -35,6 +35,9 @@ func (s *Sanitizer) found(q *queue, w *objects.WQE) {
 	if n := len(q.works); n > 0 && int16(w.Index-q.works[n-1].index) <= 0 {
 		return // it was found before
 	}
+	if q.hasEnded && int16(w.Index-q.ended) <= 0 {
+		return // over a link, the WQEs of a visit are recorded after what the visit has completed
+	}
 	if s.workCount >= mostWorks {
 		s.dropped++
 		return
@@ -237,6 +240,7 @@ func (s *Sanitizer) executed(e *trace.Event) {
 
 // endUpTo ends the WQEs of a queue pair whose first blocks are not behind an index.
 func (s *Sanitizer) endUpTo(q *queue, index uint16) {
+	q.ended, q.hasEnded = index, true
 	ended := false
 	for len(q.works) > 0 && int16(index-q.works[0].index) >= 0 {
 		ended = true

@@ -288,11 +288,18 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 		if err != nil {
 			return failed(err)
 		}
-		err = exitOf(p, "run", args[0])
-		stop(err)
-		return end(err)
+		run := end
+		end = func(program error) error { stop(program); return run(program) }
 	}
-	return end(exitOf(p, "run", args[0]))
+	err = exitOf(p, "run", args[0])
+	if f.sanitizer.on || f.trace != "" {
+		patience := sharedPatience
+		if f.private {
+			patience = privatePatience
+		}
+		awaitDeparture(place.socket, patience)
+	}
+	return end(err)
 }
 
 // collect begins to collect explanations, if a flag asks for it. end takes the error with which the program

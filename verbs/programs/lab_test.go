@@ -82,6 +82,9 @@ func (l *lab) open() {
 func (l *lab) startEngine() {
 	l.t.Helper()
 	argv := append(append(slices.Clone(l.inside), l.under...), binary, "engine", "--socket", l.socket, "--verbs")
+	if *sanitizing {
+		argv = append(argv, "--sanitize")
+	}
 	e := start(l.t, l.user, append(argv, l.engineFlags...)...)
 	e.says("engine ready")
 	l.engine = e
@@ -96,6 +99,8 @@ func (l *lab) startEngine() {
 		said := e.succeeds()
 		require.NotContains(l.t, said, "panic")
 		require.NotContains(l.t, said, "level=ERROR")
+		require.NotContains(l.t, said, "ERROR: nicless sanitizer")
+		require.NotContains(l.t, said, "nicless: error: --sanitize")
 	})
 }
 

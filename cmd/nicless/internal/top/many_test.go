@@ -52,6 +52,19 @@ func TestManyQueues(t *testing.T) {
 	require.LessOrEqual(t, len(r.measured), 2*mostSamples, "queues on the screen only, few at a time")
 }
 
+// Samples of latencies count in the pause, too.
+func TestSamplesInPause(t *testing.T) {
+	r := many(50)
+	s := newScreen(t, r, 80, 24)
+	s.keys("refresh")
+	r.sample = func() { s.cpu += 20 * time.Millisecond }
+	s.keys("refresh refresh")
+	require.Equal(t, 100*mostSamples*20*time.Millisecond, s.pauses[len(s.pauses)-1])
+	r.sample = nil
+	s.keys("refresh refresh")
+	require.Equal(t, time.Second, s.pauses[len(s.pauses)-1], "only those since the refresh before")
+}
+
 // The cursor stays on its row when rows move.
 func TestCursorStays(t *testing.T) {
 	r := many(50)

@@ -62,6 +62,7 @@ type Model struct {
 	gone       string        // why the engine did not answer; "": it has
 	pause      time.Duration // until the next refresh
 	drawn      time.Duration // how long the last drawing took
+	sampleCost time.Duration // processor time of the samples since the last answer
 	ticks      int
 	querying   bool // a question is on its way
 	queryAgain bool // and the screen needs another one

@@ -29,6 +29,7 @@ type recorded struct {
 	links     Links
 
 	read     func()          // called for each question; nil: nothing
+	sample   func()          // called for each sample; nil: nothing
 	requests []state.Request // all questions so far
 	measured []uint32        // all samples so far
 }
@@ -149,6 +150,9 @@ func (r *recorded) Latency(_ context.Context, queue uint32) (latency.Sample, err
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.measured = append(r.measured, queue)
+	if r.sample != nil {
+		r.sample()
+	}
 	s, ok := r.latencies[queue]
 	if !ok {
 		return s, errors.New("nothing was recorded")

@@ -38,7 +38,10 @@ type answer struct {
 type tick struct{ number int }
 
 // A sampled message has the latencies of some queues.
-type sampled struct{ samples []latency.Sample }
+type sampled struct {
+	samples []latency.Sample
+	cost    time.Duration // processor time
+}
 
 // query returns the command that asks the engine.
 func (m *Model) query() tea.Cmd {
@@ -106,7 +109,8 @@ func (m *Model) take(a answer) tea.Cmd {
 	} else {
 		m.accept(&a)
 	}
-	m.pause = pauseAfter(a.cost+m.opt.Now().Sub(begin)+m.drawn, m.opt.Interval)
+	m.pause = pauseAfter(a.cost+m.opt.Now().Sub(begin)+m.drawn+m.sampleCost, m.opt.Interval)
+	m.sampleCost = 0
 	if m.queryAgain { // the answer was to what the screen has shown before
 		return m.query()
 	}
@@ -164,16 +168,18 @@ func (m *Model) sample() tea.Cmd {
 		return nil
 	}
 	m.sampling = true
-	source := m.source
+	source, cpu := m.source, m.opt.CPU
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(m.ctx, patience)
 		defer cancel()
+		begin := cpu()
 		var got sampled
 		for _, n := range chosen {
 			if s, err := source.Latency(ctx, n); err == nil { // the queue may have gone meanwhile
 				got.samples = append(got.samples, s)
 			}
 		}
+		got.cost = cpu() - begin
 		return got
 	}
 }
@@ -213,6 +219,7 @@ func (m *Model) sampleable() (list []uint32) {
 
 func (m *Model) takeSamples(got sampled) {
 	m.sampling = false
+	m.sampleCost += got.cost
 	for _, s := range got.samples {
 		if len(s.Latencies) == 0 {
 			continue

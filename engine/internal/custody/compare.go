@@ -44,7 +44,7 @@ func (w *work) next(k *kept) (i int) {
 }
 
 func (w *work) compareSend(e *entry) {
-	e.bytes = w.compareBytes(e, w.q.Num, w.blocks(e.index, uint64(len(e.bytes)/wqe.BlockSize)), wqe.BlockSize,
+	e.bytes = w.compareBytes(e, w.q, w.blocks(e.index, uint64(len(e.bytes)/wqe.BlockSize)), wqe.BlockSize,
 		trace.ChangedWQE)
 	w.comparePieces(e, w.q, trace.ChangedSource)
 }
@@ -60,18 +60,18 @@ func (w *work) compareReceives(p *object.QP) {
 func (w *work) compareReceive(p *object.QP, e *entry) {
 	now := make([]byte, len(e.bytes))
 	copy(now, p.RQ.Ring[e.index&p.RQ.Mask<<p.RQ.Stride:])
-	e.bytes = w.compareBytes(e, p.Num, now, len(now), trace.ChangedEntry)
+	e.bytes = w.compareBytes(e, p, now, len(now), trace.ChangedEntry)
 	w.comparePieces(e, p, trace.ChangedBuffer)
 }
 
 // compareBytes compares the bytes of an entry with those that it has now, part by part, records the parts
 // that have changed, and returns the bytes that it has now: each change is recorded once.
-func (w *work) compareBytes(e *entry, queue uint32, now []byte, size int, part trace.ChangedPart) []byte {
+func (w *work) compareBytes(e *entry, q *object.QP, now []byte, size int, part trace.ChangedPart) []byte {
 	w.spent += len(now)
 	for at := 0; at < len(now); at += size {
 		was, is := e.bytes[at:][:size], now[at:][:size]
 		if !bytes.Equal(was, is) {
-			w.record(&trace.Event{Kind: trace.KindChanged, Queue: queue, Index: uint16(e.index),
+			w.record(q, &trace.Event{Kind: trace.KindChanged, Queue: q.Num, Index: uint16(e.index),
 				Count: uint16(part), Value: uint64(at / size), Data: append(bytes.Clone(was), is...)})
 		}
 	}
@@ -88,7 +88,7 @@ func (w *work) comparePieces(e *entry, q *object.QP, part trace.ChangedPart) {
 			continue // the key is gone, which the execution explains; or nothing has changed
 		}
 		change := trace.Change{Addr: p.addr, Length: p.n, Key: p.key, Was: p.sum, Is: sum}
-		w.record(&trace.Event{Kind: trace.KindChanged, Queue: q.Num, Index: uint16(e.index),
+		w.record(q, &trace.Event{Kind: trace.KindChanged, Queue: q.Num, Index: uint16(e.index),
 			Count: uint16(part), Value: uint64(i), Data: change.Append(nil)})
 		p.sum = sum
 	}

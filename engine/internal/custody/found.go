@@ -59,10 +59,14 @@ type work struct {
 	spent int    // bytes that were read
 }
 
-func (w *work) record(e *trace.Event) {
+// record records an event of q for its own watches: those of its peer may belong to another user.
+func (w *work) record(q *object.QP, e *trace.Event) {
 	e.Time = clock.Now()
-	w.sh.Taps.Record(w.mask, e)
+	w.sh.Taps.Record(watches(q), e)
 }
+
+// watches returns the watches that watch q for the sanitizer.
+func watches(q *object.QP) uint32 { return q.Watched & q.Client.Device.WatchesSanitize }
 
 // over reports whether the visit has read as much as it may.
 func (w *work) over() bool { return w.c.Budget > 0 && w.spent >= w.c.Budget }
@@ -111,9 +115,9 @@ func (w *work) blocks(index, n uint64) []byte {
 // recordFound records a WQE as its queue's visit records it when it is executed.
 func (w *work) recordFound(e *entry) {
 	blocks := uint16(len(e.bytes) / wqe.BlockSize)
-	w.record(&trace.Event{Kind: trace.KindDoorbell, Queue: w.q.Num, Index: uint16(e.index), Count: blocks,
+	w.record(w.q, &trace.Event{Kind: trace.KindDoorbell, Queue: w.q.Num, Index: uint16(e.index), Count: blocks,
 		Value: uint64(w.q.SQ.Record.Observe())})
-	w.record(&trace.Event{Kind: trace.KindFetch, Queue: w.q.Num, Index: uint16(e.index), Count: blocks,
+	w.record(w.q, &trace.Event{Kind: trace.KindFetch, Queue: w.q.Num, Index: uint16(e.index), Count: blocks,
 		Data: e.bytes})
 }
 
@@ -160,7 +164,7 @@ func (w *work) peer() *object.QP {
 		return nil
 	}
 	p := w.sh.BoundPeer(w.q)
-	if p == nil || p.Watched&w.mask == 0 || p.Client.Shard != w.q.Client.Shard {
+	if p == nil || watches(p) == 0 || p.Client.Shard != w.q.Client.Shard {
 		return nil
 	}
 	return p
@@ -184,7 +188,7 @@ func (w *work) findReceives(k *kept, q *object.QP) {
 		if !w.c.keep(&k.receives, e) {
 			break
 		}
-		w.record(&trace.Event{Kind: trace.KindPosted, Queue: q.Num, Index: uint16(k.posted),
+		w.record(q, &trace.Event{Kind: trace.KindPosted, Queue: q.Num, Index: uint16(k.posted),
 			Value: uint64(q.Client.Number), Data: e.bytes})
 	}
 }

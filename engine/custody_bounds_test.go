@@ -5,6 +5,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/trace"
@@ -46,4 +47,35 @@ func TestSanitizerKeepsPeersOfOtherUsersApart(t *testing.T) {
 	}
 	require.Equal(t, "posted changed changed ", of(all()))
 	require.Empty(t, of(own()), "what is another user's")
+}
+
+// More receives than are compared, each longer than a visit may read, do not keep a queue pair from sending.
+func TestSanitizerSendsBesideManyReceives(t *testing.T) {
+	for name, receiver := range map[string]func(p, q *end) *end{
+		"of its own":  func(p, _ *end) *end { return p },
+		"of its peer": func(_, q *end) *end { return q },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scene{rig: newRig(t, Config{Slice: 64})}
+			a, b := s.host("a"), s.host("b")
+			c := a.cq(control.CQ{LogSize: 4})
+			d := b.cq(control.CQ{LogSize: 4})
+			s.p = a.qp(control.QP{LogRQ: 11, LogRQStride: 4}, c, c)
+			s.q = b.qp(control.QP{LogRQ: 11, LogRQStride: 4}, d, d)
+			connect(s.p, s.q)
+			s.local, s.far = a.full(128, 1), b.full(128, 2)
+			s.sanitize()
+			x := receiver(s.p, s.q)
+			buffer := x.h.full(128, 3)
+			for range 1 << 11 {
+				x.recv(buffer.data(0, 128))
+			}
+			for _, budget := range []int{0, 64} { // with no limit, as many are found as are compared
+				s.e.Custody.Budget = budget
+				s.put()
+				s.release()
+				require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
+			}
+		})
+	}
 }

@@ -88,7 +88,12 @@ func (w *work) find(k *kept, n uint16) {
 		readable(func() { w.findReceives(w.c.of(p), p) }) // the peer's rings may be gone
 	}
 	end := w.q.SQ.Done + uint64(n)
-	for k.found < end && !w.over() {
+	// At least one is found in each visit, whatever the receives have cost: so the queue goes on.
+	for first := true; k.found < end && (first || !w.over()); first = false {
+		if w.c.full(k.sends) {
+			k.found = end
+			break
+		}
 		e := entry{index: k.found}
 		blocks := min(uint64(max(execution.HeadOf(w.q.SQ.Blocks.At(k.found)).Blocks(), 1)), end-k.found)
 		e.bytes = w.blocks(e.index, blocks)
@@ -176,7 +181,7 @@ func (w *work) findReceives(k *kept, q *object.QP) {
 		return
 	}
 	end := q.RQ.Done + uint64(q.Posted())
-	for ; k.posted < end && !w.over(); k.posted++ {
+	for ; k.posted < end && !w.over() && !w.c.full(k.receives); k.posted++ {
 		e := entry{index: k.posted, bytes: make([]byte, 1<<q.RQ.Stride)}
 		copy(e.bytes, q.RQ.Ring[k.posted&q.RQ.Mask<<q.RQ.Stride:])
 		w.spent += len(e.bytes)

@@ -57,9 +57,14 @@ func (c *Keeper) Drop(q *object.QP) {
 	}
 }
 
+// full reports whether a list has no room. It is asked before the bytes of an entry are read.
+func (c *Keeper) full(list []entry) bool {
+	return len(list) >= mostKept || c.size+entrySize > mostSize
+}
+
 // keep appends an entry to a list, if there is room for it.
 func (c *Keeper) keep(list *[]entry, e entry) (ok bool) {
-	if len(*list) >= mostKept || c.size+e.size() > mostSize {
+	if c.full(*list) || c.size+e.size() > mostSize {
 		return false
 	}
 	c.size += e.size()

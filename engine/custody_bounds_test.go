@@ -3,9 +3,11 @@
 package engine
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/trace"
@@ -77,5 +79,59 @@ func TestSanitizerSendsBesideManyReceives(t *testing.T) {
 				require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
 			}
 		})
+	}
+}
+
+// Memory in many parts costs more than its bytes: a visit that finds WQEs that send a list of pieces of 4 bytes
+// ends when it has used up its budget.
+func TestSanitizerCountsParts(t *testing.T) {
+	s := newScene(t, Config{Slice: 4096})
+	read := s.host("watcher").watch(watchEverything)
+	s.pass(0)
+	h := s.p.h
+	list := h.mkey(object.MaxListEntries)
+	const each = 4
+	m := nic.ListKey{Start: 0x5000, Length: each * object.MaxListEntries, Access: control.AccessLocalWrite}
+	for i := range uint64(object.MaxListEntries) {
+		m.Entries = append(m.Entries, nic.ListEntry{Key: s.local.key, Addr: s.local.addr + i*each, N: each})
+	}
+	require.NoError(t, h.c.CompleteList(list, m))
+	const posted = 12
+	for range posted {
+		s.p.write(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), wqe.Data{ByteCount: each, LKey: list, Addr: m.Start})
+	}
+	read()
+	s.p.ring()
+	s.settle()
+	found := 0
+	for _, e := range read() {
+		if e.Kind == trace.KindFetch {
+			found++
+		}
+	}
+	require.Equal(t, 2, found, "WQEs of %d: 52 entries are checked for each, which count as 64 bytes", posted)
+	for range posted {
+		s.release()
+	}
+	require.Len(t, s.p.scq.all(), posted)
+}
+
+// Memory in more than 1024 parts is not compared, because that would hold up everybody else.
+func TestSanitizerComparesFewParts(t *testing.T) {
+	for _, n := range []uint32{1024, 1025} {
+		s := newScene(t, Config{})
+		src, dst := s.p.h.full(2048, 1), s.q.h.full(2048, 2)
+		list := s.p.h.mkey(1)
+		s.p.post(umr(list), interleaved(list, mkeyAll, int(n), n, wqe.RepeatEntry{ByteCount: 1, Stride: 1, MKey: src.key, Addr: src.addr})...)
+		s.settle()
+		s.p.good()
+		read := s.sanitize()
+		s.p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), wqe.Data{ByteCount: n, LKey: list})
+		s.settle()
+		src.mem[1]++
+		s.release()
+		s.p.good()
+		require.Equal(t, src.mem[:n], dst.mem[:n])
+		require.Equal(t, n == 1024, strings.Contains(kindsOf(read()), "changed"))
 	}
 }

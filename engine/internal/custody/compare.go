@@ -99,12 +99,14 @@ func (w *work) comparePieces(e *entry, q *object.QP, part trace.ChangedPart) {
 func (w *work) sum(p *piece, d *object.PD) (sum uint32, ok bool) {
 	l := &w.c.list
 	l.Reset()
+	w.sh.TakeEffort() // of others
 	there := readable(func() {
 		if w.sh.Locate(l, p.key, d, p.addr, p.summed) {
 			w.spent += int(p.summed)
 			sum, ok = w.sh.Checksum(l, p.summed)
 		}
 	})
+	w.spent += w.sh.TakeEffort()
 	return sum, ok && there
 }
 

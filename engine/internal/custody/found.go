@@ -56,7 +56,7 @@ type work struct {
 	c     *Keeper
 	q     *object.QP
 	mask  uint32 // the watches that record it
-	spent int    // bytes that were read
+	spent int    // bytes that were read, and what reading them has cost besides
 }
 
 // record records an event of q for its own watches: those of its peer may belong to another user.
@@ -152,11 +152,14 @@ func (w *work) gather(e *entry) {
 // add adds a piece to an entry of q, if its bytes can be read. left is how many bytes of the entry may still
 // be summed.
 func (w *work) add(e *entry, q *object.QP, d wqe.Data, left *uint64) {
+	if *left == 0 {
+		return
+	}
 	p := piece{addr: d.Addr, n: d.Length(), key: d.LKey}
 	p.summed = min(p.n, *left)
 	var ok bool
 	p.sum, ok = w.sum(&p, q.PD)
-	if ok && p.summed > 0 {
+	if ok {
 		*left -= p.summed
 		e.pieces = append(e.pieces, p)
 	}

@@ -122,7 +122,8 @@ func TestSanitizerComparesFewParts(t *testing.T) {
 		s := newScene(t, Config{})
 		src, dst := s.p.h.full(2048, 1), s.q.h.full(2048, 2)
 		list := s.p.h.mkey(1)
-		s.p.post(umr(list), interleaved(list, mkeyAll, int(n), n, wqe.RepeatEntry{ByteCount: 1, Stride: 1, MKey: src.key, Addr: src.addr})...)
+		one := wqe.RepeatEntry{ByteCount: 1, Stride: 1, MKey: src.key, Addr: src.addr}
+		s.p.post(umr(list), interleaved(list, mkeyAll, int(n), n, one)...)
 		s.settle()
 		s.p.good()
 		read := s.sanitize()
@@ -134,4 +135,24 @@ func TestSanitizerComparesFewParts(t *testing.T) {
 		require.Equal(t, src.mem[:n], dst.mem[:n])
 		require.Equal(t, n == 1024, strings.Contains(kindsOf(read()), "changed"))
 	}
+}
+
+// A watch that begins later sees the receives that are there, too, and what is changed from then on, although
+// another one has seen them before.
+func TestSanitizerBeginsAnewForEachWatch(t *testing.T) {
+	s := newScene(t, Config{})
+	first := s.sanitize()
+	s.q.recv(s.far.data(0, 16))
+	s.put()
+	s.release()
+	s.p.good()
+	require.Equal(t, "posted ", kindsOf(first()))
+	second := s.sanitize()
+	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 16))
+	s.settle()
+	s.far.mem[3]++
+	s.release()
+	s.p.good()
+	require.Equal(t, "polled posted changed ", kindsOf(second()))
+	require.Equal(t, "polled posted changed ", kindsOf(first()))
 }

@@ -30,7 +30,8 @@ type Keeper struct {
 
 // A kept is what belongs to the device of one queue pair.
 type kept struct {
-	life     uint32 // QP.Life when the custody began: it ends when the queue pair is reset
+	life     uint32 // QP.Life when the custody began: it ends when the queue pair is reset,
+	watches  uint32 // and these were its watches: it ends when they change, so that new ones see everything
 	found    uint64 // blocks up to this count were found,
 	released uint64 // and may be executed up to this count
 	until    uint64 // device clock, until which blocks are held; 0: none are
@@ -117,9 +118,10 @@ func (c *Keeper) Admit(sh *execution.Executor, q *object.QP, mask uint32) (resto
 func (c *Keeper) of(q *object.QP) *kept {
 	k := c.queues[q]
 	unseen := k != nil && k.found < q.SQ.Done // blocks were executed while nobody watched
-	if k == nil || k.life != q.Life || unseen {
+	if k == nil || k.life != q.Life || k.watches != watches(q) || unseen {
 		c.Drop(q)
-		k = &kept{life: q.Life, found: q.SQ.Done, posted: q.RQ.Done, polled: make(map[uint32]uint64)}
+		k = &kept{life: q.Life, watches: watches(q), found: q.SQ.Done, posted: q.RQ.Done,
+			polled: make(map[uint32]uint64)}
 		c.queues[q] = k
 	}
 	k.released = max(k.released, q.SQ.Done)

@@ -37,6 +37,9 @@ func (e Device) unfollow(c *object.Client, mask uint32) {
 	inPortions(e, queues, func(q *object.QP) {
 		if q.Watched&mask != 0 {
 			q.Unwatch(mask)
+			if mask&e.WatchesSanitize != 0 {
+				e.EndCustody(q)
+			}
 		}
 	})
 	inPortions(e, cqs, func(q *object.CQ) { q.SetWatched(q.Watched &^ mask) })

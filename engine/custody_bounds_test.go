@@ -156,3 +156,19 @@ func TestSanitizerBeginsAnewForEachWatch(t *testing.T) {
 	require.Equal(t, "polled posted changed ", kindsOf(second()))
 	require.Equal(t, "polled posted changed ", kindsOf(first()))
 }
+
+// An orderly stop executes what is held, and does not flush it.
+func TestSanitizerHoldsNothingWhenTheEngineStops(t *testing.T) {
+	s := newScene(t, Config{})
+	s.sanitize()
+	s.put()
+	s.settle()
+	s.p.scq.none() // it is held
+	s.put()
+	s.stopped()
+	list := s.p.scq.all()
+	require.Len(t, list, 2)
+	for _, w := range list {
+		require.Equal(t, unharmed, w.Syndrome)
+	}
+}

@@ -17,7 +17,7 @@ import (
 const HoldTime = 200 * time.Microsecond
 
 // A Keeper has what belongs to the device, of the queue pairs of one shard that the sanitizer watches. Only
-// the shard's thread may use it, and, while no shard works, Drop.
+// the shard's thread may use it, and, while no shard works, Drop and HoldNothing.
 type Keeper struct {
 	Hold   time.Duration // HoldTime, except in tests
 	Budget int           // bytes that are read in one visit: a slice. 0, in tests: no limit, and nobody pays
@@ -55,6 +55,18 @@ func (c *Keeper) Drop(q *object.QP) {
 		c.release(&k.sends, len(k.sends))
 		c.release(&k.receives, len(k.receives))
 		delete(c.queues, q)
+	}
+}
+
+// HoldNothing releases what is held, and holds nothing from now on. The device stops: it executes what was
+// announced.
+func (c *Keeper) HoldNothing() {
+	c.Hold = 0
+	for q, k := range c.queues {
+		k.until = min(k.until, 1)
+		if q.Stall.Kind == object.Kept {
+			q.Stall.Deadline = 0
+		}
 	}
 }
 

@@ -29,6 +29,9 @@ func (e *Runner) stopQueues() {
 			c.Page.State.Publish(uint64(control.EngineStopping))
 		}
 	}
+	for _, sh := range e.Loops {
+		sh.Custody.HoldNothing()
+	}
 	e.stepUntilIdle()
 	for _, sh := range e.Loops {
 		for _, q := range sh.Running {

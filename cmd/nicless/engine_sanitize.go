@@ -16,7 +16,7 @@ func sanitizeClients(socket string, stderr io.Writer) (begin, end func()) {
 		began = true
 		go func() { // the engine accepts clients, as this one, after begin has returned
 			var f sanitizeFlags
-			s, err := f.sanitizeProgram(socket, stderr)
+			s, err := f.sanitizeProgram(socket, nil, stderr)
 			if err != nil {
 				fmt.Fprintf(stderr, "nicless: error: %v\n", err)
 				s = func(error) error { return nil }

@@ -276,7 +276,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 		return failed(err)
 	}
 	if f.sanitizer.on {
-		stop, err := f.sanitizer.sanitizeProgram(place.socket, stderr)
+		stop, err := f.sanitizer.sanitizeProgram(place.socket, isDescendant, stderr)
 		if err != nil {
 			return failed(err)
 		}

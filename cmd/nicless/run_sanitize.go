@@ -11,9 +11,12 @@ import (
 	"github.com/nicless/nicless/trace"
 )
 
-// sanitizeProgram prints what the sanitizer finds in what an engine does, until stop is called. stop takes
-// the error with which the program has ended, and returns that of this command.
-func (f *sanitizeFlags) sanitizeProgram(socket string, w io.Writer) (stop func(error) error, err error) {
+// sanitizeProgram prints what the sanitizer finds in what an engine does for the processes that ours chooses,
+// or for all if it is nil, until stop is called. stop takes the error with which the program has ended, and
+// returns that of this command.
+func (f *sanitizeFlags) sanitizeProgram(
+	socket string, ours func(pid uint64) bool, w io.Writer,
+) (stop func(error) error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	in, err := openWatch(ctx, socket, &eventChoice{sanitize: true})
 	if err != nil {
@@ -22,13 +25,14 @@ func (f *sanitizeFlags) sanitizeProgram(socket string, w io.Writer) (stop func(e
 	}
 	in.eventSource.(*watchSource).onIdle(func() error { return nil })
 	x := newSanitizeWriter(w, f.options(in.Clock()), false)
+	x.choose(ours)
 	ended := make(chan error)
 	go func() { ended <- x.read(in) }()
 	return func(program error) error {
 		cancel() // all that was recorded before is read first
 		failure := errors.Join(<-ended, in.Close())
 		r := x.s.Result()
-		if r.Errors+r.Notes > 0 || r.Dropped > 0 {
+		if x.errors+x.notes > 0 || r.Dropped > 0 {
 			fmt.Fprintf(w, "nicless: %s\n", x.note())
 		}
 		switch {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/nicless/nicless/sanitize"
 	"github.com/nicless/nicless/trace"
@@ -56,13 +57,27 @@ type sanitizeWriter struct {
 	w    io.Writer
 	json bool
 	err  error
+
+	ours          func(pid uint64) bool // if not nil: reports that name none of these processes are left out
+	mine          map[uint32]bool       // the result of ours for each client
+	errors, notes uint64                // that were written
 }
 
 func newSanitizeWriter(w io.Writer, o sanitize.Options, json bool) *sanitizeWriter {
 	return &sanitizeWriter{s: sanitize.New(o), w: w, json: json}
 }
 
-func (x *sanitizeWriter) Event(e *trace.Event, _ trace.Clock) error { return x.write(x.s.Event(e)) }
+// choose leaves out the reports that name none of the processes that ours chooses; nil chooses all.
+func (x *sanitizeWriter) choose(ours func(pid uint64) bool) {
+	x.ours, x.mine = ours, map[uint32]bool{}
+}
+
+func (x *sanitizeWriter) Event(e *trace.Event, _ trace.Clock) error {
+	if x.ours != nil && e.Kind == trace.KindClient {
+		x.mine[e.Queue] = x.ours(e.Value)
+	}
+	return x.write(x.s.Event(e))
+}
 
 func (x *sanitizeWriter) Close() error { return x.write(x.s.End()) }
 
@@ -70,6 +85,14 @@ func (x *sanitizeWriter) write(reports []sanitize.Report) error {
 	for i := range reports {
 		if x.err != nil {
 			break
+		}
+		if !x.concerns(&reports[i]) {
+			continue
+		}
+		if reports[i].Severity == sanitize.Error {
+			x.errors++
+		} else {
+			x.notes++
 		}
 		if !x.json {
 			_, x.err = io.WriteString(x.w, reports[i].String())
@@ -84,12 +107,19 @@ func (x *sanitizeWriter) write(reports []sanitize.Report) error {
 	return x.err
 }
 
+// concerns reports whether a report is of a mistake of a chosen process, or with one. Every report about a
+// mistake names a client.
+func (x *sanitizeWriter) concerns(r *sanitize.Report) bool {
+	return x.ours == nil || len(r.Accesses) == 0 ||
+		slices.ContainsFunc(r.Accesses, func(a sanitize.Access) bool { return x.mine[a.Client] })
+}
+
 // note says what was found, and what could not be.
 func (x *sanitizeWriter) note() string {
 	r := x.s.Result()
-	s := "sanitizer: " + number(r.Errors, "error")
-	if r.Notes > 0 {
-		s += ", " + number(r.Notes, "note")
+	s := "sanitizer: " + number(x.errors, "error")
+	if x.notes > 0 {
+		s += ", " + number(x.notes, "note")
 	}
 	if r.Repeated > 0 {
 		s += fmt.Sprintf("; %d more like these", r.Repeated)
@@ -106,7 +136,7 @@ func (x *sanitizeWriter) note() string {
 
 // failure returns an error if there were mistakes.
 func (x *sanitizeWriter) failure(name string) error {
-	if n := x.s.Result().Errors; n > 0 {
+	if n := x.errors; n > 0 {
 		return &hinted{err: fmt.Errorf("%s: the sanitizer has found %s", name, number(n, "error")),
 			hint: "docs/SANITIZER.md describes each", status: statusSanitized}
 	}

@@ -162,3 +162,82 @@ func FuzzTable(f *testing.F) {
 		require.Equal(t, blocks, x.blocks)
 	})
 }
+
+// ring returns a table with a queue pair 1, whose peer is on another device, and a function that fetches one
+// of its WQEs.
+func ring() (x *Table, fetch func(index uint16)) {
+	x = &Table{}
+	info := trace.QueueInfo{SendBlocks: 64, Port: 1}
+	x.Event(&trace.Event{Kind: trace.KindQueue, Queue: 1, Count: uint16(trace.RC), Data: info.Append(nil)})
+	return x, func(index uint16) {
+		x.Event(&trace.Event{Kind: trace.KindFetch, Queue: 1, Index: index, Count: 1, Data: nop(1, index, 1)})
+	}
+}
+
+// left returns the indices of the WQEs of queue pair 1 after the next event.
+func (t *Table) left() (list []uint16) {
+	t.Event(&trace.Event{Kind: trace.KindEnd})
+	for i := range uint16(10) {
+		if t.Fetched(1, i) != nil {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// A completion ends the WQEs before, also one that was fetched again after those that follow it.
+func TestCompletedWQEs(t *testing.T) {
+	x, fetch := ring()
+	for _, i := range []uint16{0, 1, 2, 3, 4, 5, 6, 7, 3} {
+		fetch(i)
+	}
+	var b [cqe.Size]byte
+	cqe.PutReq(&b, 1, 0, 0, 5, 0, 0, cqe.MakeOpOwn(cqe.Req, 0, false, 0))
+	x.Event(&trace.Event{Kind: trace.KindCQE, Queue: 9, Data: b[:], Count: 1})
+	require.Equal(t, []uint16{6, 7}, x.left())
+	require.Equal(t, 2, x.blocks)
+	x.Event(&trace.Event{Kind: trace.KindLost})
+	require.Empty(t, x.left())
+	require.Zero(t, x.blocks)
+}
+
+// The blocks of an event are executed, whether it has more of them than there are WQEs or fewer.
+func TestExecutedBlocks(t *testing.T) {
+	for count, want := range map[uint16][]uint16{3: {0, 1, 5, 6}, 1000: {0, 1}, 65534: {0, 1}, 65535: {1}} {
+		x, fetch := ring()
+		for i := range uint16(7) {
+			fetch(i)
+		}
+		x.Event(&trace.Event{Kind: trace.KindExecute, Queue: 1, Index: 2, Count: count})
+		require.Equal(t, want, x.left(), count)
+		require.Equal(t, len(want), x.blocks)
+	}
+}
+
+// The order of WQEs is not longer than a few times their number.
+func TestOrderIsBounded(t *testing.T) {
+	x, fetch := ring()
+	for i := range 10_000 {
+		fetch(uint16(i))
+		if i%3 > 0 {
+			x.Event(&trace.Event{Kind: trace.KindExecute, Queue: 1, Index: uint16(i), Count: 1})
+		}
+		require.LessOrEqual(t, len(x.queues[1].order), 2*64+leastOrder+1)
+	}
+}
+
+// A queue pair goes with the client that an event has named last.
+func TestQueuesGoWithTheirClient(t *testing.T) {
+	var x Table
+	var info trace.QueueInfo
+	for _, client := range []uint64{7, 8} {
+		x.Event(&trace.Event{Kind: trace.KindQueue, Queue: 1, Value: client, Data: info.Append(nil)})
+	}
+	for _, client := range []uint32{7, 8} {
+		require.NotNil(t, x.Queue(1))
+		x.Event(&trace.Event{Kind: trace.KindClientGone, Queue: client})
+		x.Event(&trace.Event{Kind: trace.KindEnd})
+	}
+	require.Nil(t, x.Queue(1))
+	require.Empty(t, x.of)
+}

@@ -51,6 +51,7 @@ type Queue struct {
 	rung      bool   // there was a doorbell
 
 	fetched map[uint16]*WQE // by their places in the ring
+	order   []*turn         // of these, and of others
 	open    *WQE            // the last one of the fetch before, if that ended within it
 }
 
@@ -80,11 +81,13 @@ func (q *Queue) Address() wqe.Address {
 type Table struct {
 	clients map[uint32]*Client
 	queues  map[uint32]*Queue
-	strange map[uint32]*Queue // queue pairs that no event has described: they have only WQEs
-	blocks  int               // how many blocks of WQEs are kept
-	fresh   uint16            // blocks that the event before, a doorbell, was the first to announce
-	last    []*WQE            // WQEs of the event before, if it is a fetch
-	gone    trace.Event       // the event before, if it says that something is no longer
+	of      map[uint32]map[uint32]*Queue // queues by their clients, whether these are known or not
+	busy    map[*Queue]struct{}          // queues that may have WQEs
+	strange map[uint32]*Queue            // queue pairs that no event has described: they have only WQEs
+	blocks  int                          // how many blocks of WQEs are kept
+	fresh   uint16                       // blocks that the event before, a doorbell, has announced first
+	last    []*WQE                       // WQEs of the event before, if it is a fetch
+	gone    trace.Event                  // the event before, if it says that something is no longer
 }
 
 // Event updates the table by an event. A thing that the event says to be gone, or a WQE that it says to be
@@ -123,13 +126,10 @@ func (t *Table) Event(e *trace.Event) {
 		}
 	case trace.KindLost:
 		// Among the lost events may be some that say that WQEs were executed.
-		for _, q := range t.queues {
+		for q := range t.busy {
 			t.drop(q)
 		}
-		for _, q := range t.strange {
-			t.drop(q)
-		}
-		t.strange = nil
+		t.busy, t.strange = nil, nil // clear would leave a map as large as it ever was
 	}
 }
 
@@ -175,7 +175,9 @@ func (t *Table) described(e *trace.Event) {
 	if q.Info.SendBlocks != info.SendBlocks {
 		t.drop(q) // the places of WQEs were those of another ring
 	}
+	t.disown(q)
 	q.Client, q.Info = uint32(e.Value), info
+	t.own(q)
 	q.Transport, q.State = trace.Transport(e.Count), trace.State(e.Index)
 }
 
@@ -184,10 +186,8 @@ func (t *Table) removeGone() {
 	e := &t.gone
 	switch e.Kind {
 	case trace.KindClientGone:
-		for _, q := range t.queues {
-			if q.Client == e.Queue {
-				t.remove(q)
-			}
+		for _, q := range t.of[e.Queue] {
+			t.remove(q)
 		}
 		delete(t.clients, e.Queue)
 	case trace.KindQueueGone:
@@ -208,7 +208,28 @@ func (t *Table) removeGone() {
 
 func (t *Table) remove(q *Queue) {
 	t.drop(q)
+	t.disown(q)
 	delete(t.queues, q.Number)
+}
+
+// own adds a queue to those of its client.
+func (t *Table) own(q *Queue) {
+	if t.of == nil {
+		t.of = map[uint32]map[uint32]*Queue{}
+	}
+	if t.of[q.Client] == nil {
+		t.of[q.Client] = map[uint32]*Queue{}
+	}
+	t.of[q.Client][q.Number] = q
+}
+
+// disown undoes own.
+func (t *Table) disown(q *Queue) {
+	all := t.of[q.Client]
+	delete(all, q.Number)
+	if len(all) == 0 {
+		delete(t.of, q.Client)
+	}
 }
 
 // Client returns a client by its number in the watch, or nil.

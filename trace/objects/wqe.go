@@ -3,6 +3,7 @@ package objects
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/wqe"
@@ -21,7 +22,11 @@ type WQE struct {
 	Again bool   // it is whole, and was fetched with the same bytes before
 
 	before []byte // bytes with which it was fetched before
+	turn   *turn  // if it is kept
 }
+
+// A turn is the place of a WQE in the order of its queue pair. It keeps it when it is fetched again.
+type turn struct{ w *WQE } // nil: it is not kept any more
 
 // Whole reports whether all bytes of the WQE are there.
 func (w *WQE) Whole() bool { return w.Ctrl.DS > 0 && len(w.Bytes) >= int(w.Ctrl.DS)*wqe.UnitSize }
@@ -54,6 +59,10 @@ func (t *Table) fetch(e *trace.Event) {
 		q = &Queue{Number: e.Queue}
 		t.strange[e.Queue] = q
 	}
+	if t.busy == nil {
+		t.busy = map[*Queue]struct{}{}
+	}
+	t.busy[q] = struct{}{}
 	index, b := e.Index, e.Data[:len(e.Data)&^(wqe.BlockSize-1)]
 	if w := q.open; w != nil && index == w.Index+uint16(w.blocks()) {
 		n := min(w.missing()*wqe.BlockSize, len(b))
@@ -89,12 +98,12 @@ func (t *Table) extend(q *Queue, w *WQE, index uint16, b []byte) uint16 {
 // keep keeps a WQE that has no blocks yet, in place of the one that was there before.
 func (t *Table) keep(q *Queue, w *WQE) {
 	at := q.place(w.Index)
+	var same *turn
 	if old := q.fetched[at]; old != nil {
 		if old.Index == w.Index {
-			w.Time, w.before = old.Time, old.Bytes
+			w.Time, w.before, same = old.Time, old.Bytes, old.turn
 		}
-		t.blocks -= old.blocks()
-		delete(q.fetched, at)
+		t.end(q, old)
 	}
 	if t.blocks+wqe.MaxBlocks > mostBlocks {
 		return
@@ -103,7 +112,19 @@ func (t *Table) keep(q *Queue, w *WQE) {
 		q.fetched = map[uint16]*WQE{}
 	}
 	q.fetched[at] = w
+	w.turn = same
+	if same == nil {
+		w.turn = &turn{}
+		if len(q.order) > 2*len(q.fetched)+leastOrder {
+			q.order = slices.DeleteFunc(q.order, func(x *turn) bool { return x.w == nil })
+		}
+		q.order = append(q.order, w.turn)
+	}
+	w.turn.w = w
 }
+
+// leastOrder is how many turns a queue pair may have besides those of the WQEs that are kept.
+const leastOrder = 64
 
 // Last returns the WQEs of which the last event has brought blocks, if it is of kind KindFetch. It is valid
 // until the next event. The first and the last of them may lack blocks that the fetches before and
@@ -142,33 +163,58 @@ func (t *Table) Of(e *trace.Event) iter.Seq[*WQE] {
 
 // executed removes the WQEs in these blocks.
 func (t *Table) executed(q *Queue, index, count uint16) {
-	for i := range max(count, 1) {
-		at := q.place(index + i)
-		if w := q.fetched[at]; w != nil && w.Index == index+i {
-			t.blocks -= w.blocks()
-			delete(q.fetched, at)
-			if q.open == w {
-				q.open = nil
+	count = max(count, 1)
+	if int(count) > len(q.order) { // there are fewer WQEs than blocks
+		for _, x := range q.order {
+			if x.w != nil && x.w.Index-index < count {
+				t.end(q, x.w)
+			}
+		}
+	} else {
+		for i := range count {
+			if w := q.fetched[q.place(index+i)]; w != nil && w.Index == index+i {
+				t.end(q, w)
 			}
 		}
 	}
-	if len(q.fetched) == 0 {
+	t.idle(q)
+}
+
+// end removes a WQE that is kept.
+func (t *Table) end(q *Queue, w *WQE) {
+	t.blocks -= w.blocks()
+	delete(q.fetched, q.place(w.Index))
+	w.turn.w = nil
+	if q.open == w {
+		q.open = nil
+	}
+}
+
+// idle drops a queue pair that no event has described if it has no WQEs.
+func (t *Table) idle(q *Queue) {
+	if len(q.fetched) > 0 {
+		return
+	}
+	q.order = nil
+	if t.strange[q.Number] == q {
 		delete(t.strange, q.Number)
+		delete(t.busy, q)
 	}
 }
 
 // completed removes the WQEs up to the one that begins with a block. A queue pair whose peer is on another
 // device has no events of kind KindExecute. All others have them after their completions.
 func (t *Table) completed(q *Queue, index uint16) {
-	for at, w := range q.fetched {
-		if int16(index-w.Index) >= 0 {
-			t.blocks -= w.blocks()
-			delete(q.fetched, at)
+	for ; len(q.order) > 0; q.order = q.order[1:] {
+		w := q.order[0].w
+		if w != nil && int16(index-w.Index) < 0 {
+			break
+		}
+		if w != nil {
+			t.end(q, w)
 		}
 	}
-	if len(q.fetched) == 0 {
-		delete(t.strange, q.Number)
-	}
+	t.idle(q)
 }
 
 // drop removes all WQEs of a queue pair.
@@ -176,5 +222,6 @@ func (t *Table) drop(q *Queue) {
 	for _, w := range q.fetched {
 		t.blocks -= w.blocks()
 	}
-	q.fetched, q.open = nil, nil
+	q.fetched, q.order, q.open = nil, nil, nil
+	delete(t.busy, q)
 }

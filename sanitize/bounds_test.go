@@ -80,13 +80,13 @@ func TestMostCompletions(t *testing.T) {
 }
 
 func TestMostWords(t *testing.T) {
-	x := newWords()
-	p := &process{}
+	x, p := newWords(), &process{}
+	var k clocks
 	for i := range uint64(mostWords + 10) {
-		require.Equal(t, i >= mostWords+1, x.exchange(p, i*8, (*clock)(nil).raised(1, i+1)) != nil)
+		require.Equal(t, i >= mostWords+1, x.exchange(&k, p, i*8, k.raised(nil, 1, i+1)) != nil)
 	}
 	require.Len(t, x.clocks, mostWords)
-	require.EqualValues(t, 10, x.exchange(p, 1<<40, nil).at(1), "of all that have no room")
+	require.EqualValues(t, 10, x.exchange(&k, p, 1<<40, nil).at(1), "of all that have no room")
 }
 
 func TestMostReports(t *testing.T) {

@@ -43,12 +43,17 @@ func (s *Sanitizer) sourceChanged(e *trace.Event) {
 		return // the device has changed them, perhaps for a packet of a link
 	}
 	pieces, _ := s.keys.resolve(nil, c.Key, c.Addr, c.Length)
+	b := budget(mostFound)
 	for _, m := range pieces {
 		at := span{m.from, m.from + m.n}
 		r := w.queue.records[recordKey{p, reads, at}]
-		if (r != nil && r.wrote >= w.found) || beingWritten(p, at, w) {
+		if (r != nil && r.wrote >= w.found) || s.beingWritten(p, at, &b, w) {
 			return
 		}
+	}
+	about := subject{SendBufferChanged, e.Queue, c.Key, span{c.Addr, c.Addr + c.Length}}
+	if !s.wanted(about, severity) {
+		return
 	}
 	a := s.workAccess(w, "read")
 	a.Addr, a.Length, a.Key = c.Addr, c.Length, c.Key
@@ -56,7 +61,7 @@ func (s *Sanitizer) sourceChanged(e *trace.Event) {
 	if w.moved {
 		until = "completed"
 	}
-	s.report(subject{SendBufferChanged, e.Queue, c.Key, span{c.Addr, c.Addr + c.Length}}, Report{
+	s.report(about, Report{
 		Severity: severity,
 		Text: fmt.Sprintf("%s has changed %s that a WQE sends, after the WQE was posted and before it was %s",
 			s.nameOf(p), countBytes(c.Length), until),
@@ -98,9 +103,9 @@ func (s *Sanitizer) bufferChanged(e *trace.Event, shared bool) {
 	if r == nil || e.Value >= uint64(len(r.list)) || s.foreign(c.process) != r.foreign {
 		return
 	}
-	severity := Error
+	severity, b := Error, budget(mostFound)
 	for _, m := range r.list[e.Value].records {
-		if m.wrote >= r.found || beingWritten(m.owner, m.span, nil) {
+		if m.wrote >= r.found || s.beingWritten(m.owner, m.span, &b, nil) {
 			return
 		}
 		if m.ours >= r.found {

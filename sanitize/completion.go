@@ -15,39 +15,68 @@ func (s *Sanitizer) completed(e *trace.Event) {
 	if q == nil {
 		return
 	}
+	n := max(e.Count, 1)
 	c := s.cqs[e.Queue]
-	for i := range max(e.Count, 1) {
-		x := completion{value: e.Value + uint64(i)}
-		if wc.Requester() {
-			s.endUpTo(q, wc.Counter+i)
-			x.slot, x.number, x.brings = q.slot, q.done, q.brings
-		} else {
-			s.arrived(q, wc.SrcQP, &x)
+	if c != nil {
+		c.known = false
+		if wc.Status == cqe.StatusSuccess {
+			c.good += uint64(n)
 		}
-		if c != nil {
-			s.complete(c, x, wc.Status == cqe.StatusSuccess)
-		}
+	}
+	if wc.Requester() {
+		s.sent(q, c, wc.Counter, n, e.Value)
+	} else {
+		s.arrivals(s.senderTo(q, wc.SrcQP), c, n, e.Value)
 	}
 }
 
-// arrived notes that the message of a WQE has arrived at a queue pair, and what the completion of its receive
-// tells.
-func (s *Sanitizer) arrived(q *queue, source uint32, x *completion) {
-	from := s.senderTo(q, source)
-	if from == nil {
-		return
-	}
-	for _, w := range from.works {
-		if w.took && !w.delivered {
-			s.claim(w)
-			s.move(w)
-			w.delivered = true
-			x.slot, x.number, x.brings = from.slot, w.number, w.knows
+// sent notes n completions of WQEs, those from an index on. Completions that end no WQE bring nothing that
+// the one before has not brought, so the loop is as long as there are WQEs that end.
+func (s *Sanitizer) sent(q *queue, c *cq, index, n uint16, value uint64) {
+	for i := 0; i < int(n); {
+		s.steps++
+		s.endUpTo(q, index+uint16(i))
+		s.complete(c, completion{value: value + uint64(i), slot: q.slot, number: q.done, brings: q.brings})
+		if len(q.works) == 0 {
 			return
 		}
+		i += int(q.works[0].index - (index + uint16(i)))
 	}
-	// It is not known which WQE it was: it may have been the last one.
-	x.slot, x.number, x.brings = from.slot, from.last, from.client.process.knows
+}
+
+// arrivals notes n completions of receives, which have got the messages of a queue pair. It is nil if that is
+// not known: then they tell nothing.
+func (s *Sanitizer) arrivals(from *queue, c *cq, n uint16, value uint64) {
+	for i := range uint64(n) {
+		if from == nil {
+			return
+		}
+		s.steps++
+		x := completion{value: value + i, slot: from.slot}
+		w := from.delivered()
+		if w == nil {
+			// It is not known which WQE it was, nor of those that follow: it may have been the last one.
+			x.number, x.brings = from.last, from.client.process.knows
+			s.complete(c, x)
+			return
+		}
+		s.move(w)
+		x.number, x.brings = w.number, w.knows
+		s.complete(c, x)
+	}
+}
+
+// delivered returns the first WQE whose message has got a receive that has no completion yet, which has it
+// now. It returns nil if there is none.
+func (q *queue) delivered() *work {
+	for len(q.taken) > 0 {
+		w := q.taken[0]
+		q.taken = q.taken[1:]
+		if w.number > q.done {
+			return w
+		}
+	}
+	return nil
 }
 
 // senderTo returns the queue pair whose messages come to a queue pair, as far as it is known.
@@ -62,33 +91,36 @@ func (s *Sanitizer) senderTo(q *queue, source uint32) *queue {
 	return s.queues[source]
 }
 
-// complete adds a completion to its queue.
-func (s *Sanitizer) complete(c *cq, x completion, good bool) {
-	c.known = false
-	if good {
-		c.good++
+// complete adds a completion to its queue, unless those before it bring as much.
+func (s *Sanitizer) complete(c *cq, x completion) {
+	if c == nil {
+		return
 	}
-	news := x.brought()
-	c.all = joined(c.all, news)
+	news, before := s.brought(&x), c.all
+	c.all = s.clocks.joined(c.all, news)
 	p := c.client.process
 	if c.loose {
-		p.knows = joined(p.knows, news)
+		p.knows = s.clocks.joined(p.knows, news)
+		return
+	}
+	if c.all == before {
 		return
 	}
 	if len(c.entries) >= mostCompletions { // rather an order too many than a race that is none
 		s.dropped++
-		p.knows = joined(p.knows, c.entries[0].brought())
+		p.knows = s.clocks.joined(p.knows, s.brought(&c.entries[0]))
 		c.entries = c.entries[1:]
 	}
 	c.entries = append(c.entries, x)
+	s.hold(c)
 }
 
 // brought returns what a program knows that has taken a completion.
-func (x *completion) brought() *clock {
+func (s *Sanitizer) brought(x *completion) *clock {
 	if x.number == 0 {
 		return x.brings
 	}
-	return x.brings.raised(x.slot, x.number)
+	return s.clocks.raised(x.brings, x.slot, x.number)
 }
 
 // polled notes that a program has taken completions.
@@ -100,7 +132,7 @@ func (s *Sanitizer) polled(e *trace.Event) {
 	c.taken, c.known = c.taken || e.Value > 0, true
 	p := c.client.process
 	for len(c.entries) > 0 && c.entries[0].value < e.Value {
-		p.knows = joined(p.knows, c.entries[0].brought())
+		p.knows = s.clocks.joined(p.knows, s.brought(&c.entries[0]))
 		c.entries = c.entries[1:]
 	}
 }

@@ -30,6 +30,7 @@
 //   - report.go: what a report is
 //   - state.go: what is kept of processes, queues, WQEs and memory, and how much
 //   - life.go: what there is on the device, and what is gone
+//   - lost.go: what is dropped when events are lost
 //   - ending.go: whether a queue was destroyed by its program or with it, and what is wrong with that
 //   - work.go: when WQEs begin and end, and which memory they access
 //   - receive.go: which receives were posted, and which message gets one

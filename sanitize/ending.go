@@ -80,6 +80,10 @@ func (s *Sanitizer) completeEnding(c *client, left bool) {
 // destroyed reports that a queue pair was destroyed that had WQEs to execute.
 func (s *Sanitizer) destroyed(q *queue, list []*work) {
 	x := &q.client.ending
+	if len(x.pending) >= mostReported {
+		s.repeated++
+		return
+	}
 	r := Report{
 		Text: fmt.Sprintf("a queue pair was destroyed in RTS with %d WQEs in flight: nobody knows whether they were executed",
 			len(list)),
@@ -95,6 +99,7 @@ func (s *Sanitizer) destroyed(q *queue, list []*work) {
 		r.Accesses = append(r.Accesses, s.workAccess(w, "post"))
 	}
 	r.Accesses = append(r.Accesses, d)
+	s.hold(q.client)
 	x.pending = append(x.pending, pending{subject{code: DestroyedInFlight, a: q.number}, r})
 }
 
@@ -102,7 +107,7 @@ func (s *Sanitizer) destroyed(q *queue, list []*work) {
 // are left is usual: programs end when they know enough, and rdma_cm flushes queue pairs whose program has
 // gone on. Right before, an event says how many were taken; without it nobody knows.
 func (s *Sanitizer) neverPolled(c *cq) {
-	if c.good == 0 || c.taken || c.loose || !c.known {
+	if c.good == 0 || c.taken || c.loose || !c.known || c.since <= s.lostAt {
 		return
 	}
 	a := s.clientAccess(c.client, "destruction")
@@ -118,7 +123,7 @@ func (s *Sanitizer) neverPolled(c *cq) {
 
 // neverConsumed notes that a queue is gone whose receives no message has ever got.
 func (s *Sanitizer) neverConsumed(x *receives, c *client, a Access) {
-	if x.count == 0 || x.consumed > 0 {
+	if x.count == 0 || x.consumed > 0 || x.since <= s.lostAt {
 		return
 	}
 	d := s.clientAccess(c, "destruction")

@@ -32,13 +32,17 @@ func (s *Sanitizer) keyUsed(w *work, u use, when string) {
 	if c == nil || (u.remote && o != nil && o.Info.Port != 0) {
 		return // it went with its client, or it is a key of another device
 	}
+	about := subject{code: KeyGone, a: w.queue.number, b: u.key}
+	if !s.wanted(about, Error) {
+		return
+	}
 	does := "use of a local key"
 	if u.remote {
 		does = "use of a remote key"
 	}
 	a := s.workAccess(w, does)
 	a.Key = u.key
-	s.keyGone(subject{code: KeyGone, a: w.queue.number, b: u.key}, a, c, g, when)
+	s.keyGone(about, a, c, g, when)
 }
 
 func (s *Sanitizer) keyGone(about subject, a Access, c *client, g gone, when string) {
@@ -59,7 +63,8 @@ func (s *Sanitizer) receiveKeys(e *trace.Event, c *client, r *receive, list []wq
 	for _, d := range list {
 		g, ok := s.keys.gone[d.LKey]
 		owner := s.clients[g.client]
-		if !ok || owner == nil {
+		about := subject{code: KeyGone, a: e.Queue, b: d.LKey}
+		if !ok || owner == nil || !s.wanted(about, Error) {
 			continue
 		}
 		if r == nil {
@@ -67,6 +72,6 @@ func (s *Sanitizer) receiveKeys(e *trace.Event, c *client, r *receive, list []wq
 		}
 		a := s.receiveAccess(r, mostPieces)
 		a.Does, a.Key = "use of the key of a receive", d.LKey
-		s.keyGone(subject{code: KeyGone, a: e.Queue, b: d.LKey}, a, owner, g, "while the receive was posted")
+		s.keyGone(about, a, owner, g, "while the receive was posted")
 	}
 }

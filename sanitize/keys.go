@@ -1,6 +1,10 @@
 package sanitize
 
-import "github.com/nicless/nicless/trace"
+import (
+	"sort"
+
+	"github.com/nicless/nicless/trace"
+)
 
 // A key is a memory key.
 type key struct {
@@ -8,6 +12,7 @@ type key struct {
 	info    trace.KeyInfo
 	setup   trace.KeySetup
 	list    []trace.KeyPiece
+	ends    []uint64 // of each piece, as offsets in the list
 	isList  bool
 	unknown bool // a WQE has filled it: no event says with which pieces
 }
@@ -58,11 +63,26 @@ func (k *keys) event(e *trace.Event) {
 		x.setup = setup
 		list, filled := trace.ParseKeyList(e.Data)
 		x.isList, x.list = setup.Entries != 0, list.Pieces
-		x.unknown = x.isList && !filled
+		var sane bool
+		x.ends, sane = pieceEnds(x.list)
+		x.unknown = x.isList && !(filled && sane)
 	} else {
 		x.setup.From = info.Addr
 	}
 	k.known[e.Queue>>variantBits] = x
+}
+
+// pieceEnds returns where each piece of a list ends. ok is false if an offset has more than 64 bits.
+func pieceEnds(list []trace.KeyPiece) (at []uint64, ok bool) {
+	end := uint64(0)
+	for _, p := range list {
+		if end+p.N < end {
+			return nil, false
+		}
+		end += p.N
+		at = append(at, end)
+	}
+	return at, true
 }
 
 func (k *keys) drop(number uint32, g gone) {
@@ -105,19 +125,17 @@ func (k *keys) part(to []piece, number uint32, addr, n uint64, depth int) (_ []p
 		from := x.setup.From + off
 		return append(to, piece{x.info.Client, from, n}), from+n >= from
 	}
-	for _, p := range x.list {
-		if n == 0 {
-			return to, true
-		}
-		if off >= p.N {
-			off -= p.N
+	first := sort.Search(len(x.list), func(i int) bool { return x.ends[i] > off })
+	for i := first; i < len(x.list) && n > 0; i++ {
+		p := x.list[i]
+		if p.N == 0 {
 			continue
 		}
-		m := min(p.N-off, n)
-		if to, ok = k.part(to, p.Key, p.Addr+off, m, depth-1); !ok {
+		m := min(x.ends[i]-off, n)
+		if to, ok = k.part(to, p.Key, p.Addr+p.N-(x.ends[i]-off), m, depth-1); !ok {
 			return to, false
 		}
-		off, n = 0, n-m
+		off, n = x.ends[i], n-m
 	}
 	return to, n == 0
 }

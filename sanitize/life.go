@@ -1,7 +1,6 @@
 package sanitize
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -42,7 +41,8 @@ func (s *Sanitizer) clientOf(number uint32) *client {
 	known := s.table.Client(number)
 	c := s.clients[number]
 	if c == nil {
-		c = &client{number: number, name: objects.Client{Number: number}}
+		c = &client{number: number, name: objects.Client{Number: number}, queues: map[uint32]*queue{},
+			cqs: map[uint32]*cq{}, srqs: map[uint32]*srq{}}
 		s.clients[number] = c
 	} else if c.process != nil && (known == nil || c.name.PID == known.PID) {
 		return c
@@ -59,7 +59,7 @@ func (s *Sanitizer) clientOf(number uint32) *client {
 	}
 	p := s.processes[id]
 	if p == nil {
-		p = &process{id: id, posted: map[span]*record{}}
+		p = &process{id: id, first: c, memory: tree{seed: s.seed}, posted: map[span]*record{}}
 		s.processes[id] = p
 	}
 	p.clients++
@@ -72,25 +72,23 @@ func (s *Sanitizer) clientGone(e *trace.Event) {
 	if c == nil {
 		return
 	}
-	for _, q := range s.queues {
-		if q.client == c {
-			s.removeQueue(q)
-		}
+	for _, q := range c.queues {
+		s.steps++
+		s.removeQueue(q)
 	}
-	for _, n := range slices.Sorted(maps.Keys(s.cqs)) {
-		if q := s.cqs[n]; q.client == c {
-			s.neverPolled(q)
-			delete(s.cqs, n)
-		}
+	for _, n := range slices.Sorted(maps.Keys(c.cqs)) {
+		s.steps++
+		q := c.cqs[n]
+		s.neverPolled(q)
+		s.removeCQ(q)
 	}
-	for n, q := range s.srqs {
-		if q.client == c {
-			s.unpostAll(&q.receives)
-			delete(s.srqs, n)
-		}
+	for _, q := range c.srqs {
+		s.steps++
+		s.removeSRQ(q)
 	}
 	s.completeEnding(c, true)
 	delete(s.clients, e.Queue)
+	delete(s.held, c)
 	c.process.clients--
 	if c.process.clients == 0 {
 		delete(s.processes, c.process.id)
@@ -104,9 +102,10 @@ func (s *Sanitizer) queueIs(e *trace.Event) {
 	c := s.clientOf(uint32(e.Value))
 	q := s.queues[e.Queue]
 	if q == nil {
-		q = &queue{number: e.Queue, client: c, records: map[recordKey]*record{}}
+		q = &queue{number: e.Queue, client: c, records: map[recordKey]*record{},
+			receives: receives{since: s.now}}
 		q.slot, q.last = s.slots.take()
-		s.queues[e.Queue] = q
+		s.queues[e.Queue], c.queues[e.Queue] = q, q
 		s.active(c)
 	}
 	q.state = trace.State(e.Index)
@@ -132,6 +131,7 @@ func (s *Sanitizer) stateIs(e *trace.Event) {
 		q.hasEnded = false
 		if from == trace.RTS || from == trace.SQD {
 			q.dropped, q.droppedN = s.inFlight(q), e.Number
+			s.hold(q)
 		}
 		s.abandon(q)
 		s.unpostAll(&q.receives)
@@ -188,6 +188,21 @@ func (s *Sanitizer) removeQueue(q *queue) {
 	s.unpostAll(&q.receives)
 	s.slots.give(q.slot, q.last)
 	delete(s.queues, q.number)
+	delete(q.client.queues, q.number)
+	delete(s.held, q)
+}
+
+func (s *Sanitizer) removeCQ(c *cq) {
+	delete(s.cqs, c.number)
+	delete(c.client.cqs, c.number)
+	delete(s.held, c)
+}
+
+func (s *Sanitizer) removeSRQ(q *srq) {
+	s.unpostAll(&q.receives)
+	delete(s.srqs, q.number)
+	delete(q.client.srqs, q.number)
+	delete(s.held, q)
 }
 
 func (s *Sanitizer) keyIs(e *trace.Event) {
@@ -214,13 +229,13 @@ func (s *Sanitizer) cqIs(e *trace.Event) {
 		if c != nil {
 			s.ends(c.client, cqsEnd, e.Time)
 			s.neverPolled(c)
-			delete(s.cqs, e.Queue)
+			s.removeCQ(c)
 		}
 		return
 	}
 	if c == nil && len(s.cqs) < mostQueues {
-		c = &cq{number: e.Queue, client: s.clientOf(uint32(e.Value))}
-		s.cqs[e.Queue] = c
+		c = &cq{number: e.Queue, client: s.clientOf(uint32(e.Value)), since: s.now}
+		s.cqs[e.Queue], c.client.cqs[e.Queue] = c, c
 		s.active(c.client)
 	}
 	const collapsed, ignoresOverrun = 1, 2
@@ -235,41 +250,13 @@ func (s *Sanitizer) srqIs(e *trace.Event) {
 		if q != nil {
 			s.ends(q.client, srqsEnd, e.Time)
 			s.neverConsumed(&q.receives, q.client, Access{SRQ: e.Queue})
-			s.unpostAll(&q.receives)
-			delete(s.srqs, e.Queue)
+			s.removeSRQ(q)
 		}
 		return
 	}
 	if q == nil && len(s.srqs) < mostQueues {
-		q = &srq{client: s.clientOf(uint32(e.Value))}
-		s.srqs[e.Queue] = q
+		q = &srq{number: e.Queue, client: s.clientOf(uint32(e.Value)), receives: receives{since: s.now}}
+		s.srqs[e.Queue], q.client.srqs[e.Queue] = q, q
 		s.active(q.client)
 	}
-}
-
-// lost forgets all that is in flight: among the lost events may be some that say how it ended.
-func (s *Sanitizer) lost(e *trace.Event) {
-	for _, q := range s.queues {
-		s.abandon(q)
-		for _, r := range q.records {
-			s.drop(r)
-		}
-		s.unpostAll(&q.receives)
-		q.receives.consumed++
-		q.dropped = nil
-	}
-	for _, q := range s.srqs {
-		s.unpostAll(&q.receives)
-		q.receives.consumed++
-	}
-	for _, c := range s.cqs {
-		c.entries, c.known, c.taken = nil, false, true
-	}
-	for _, c := range s.clients {
-		c.ending = ending{}
-	}
-	s.unclaimed = nil
-	s.report(subject{code: EventsLost, memory: span{s.now, s.now}}, Report{Severity: Note,
-		Text: fmt.Sprintf("%d events are lost: all that was in flight is forgotten, and mistakes there are not found",
-			e.Value)})
 }

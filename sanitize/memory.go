@@ -7,6 +7,10 @@ func (s *Sanitizer) begin(w *work, m mode, number uint32, addr, n uint64) {
 		w.used = append(w.used, use{number, m == writes || m == fetches || m == atomics})
 	}
 	pieces, ok := s.keys.resolve(nil, number, addr, n)
+	if ok && len(w.records)+len(pieces) > mostPieces {
+		s.dropped++
+		ok = false
+	}
 	if !ok {
 		if m.stores() {
 			w.blind = true
@@ -14,6 +18,7 @@ func (s *Sanitizer) begin(w *work, m mode, number uint32, addr, n uint64) {
 		}
 		return
 	}
+	b := budget(mostFound)
 	for _, x := range pieces {
 		c := s.clients[x.client]
 		if c == nil || x.n == 0 {
@@ -32,7 +37,7 @@ func (s *Sanitizer) begin(w *work, m mode, number uint32, addr, n uint64) {
 		r.work, r.key, r.addr = w, number, addr
 		s.link(r)
 		w.records = append(w.records, r)
-		s.check(r)
+		s.check(r, &b)
 		addr += x.n
 	}
 	for s.recordCount > mostRecords {
@@ -101,25 +106,37 @@ func (s *Sanitizer) withdraw(w *work) {
 
 // touch marks the memory of others that a WQE writes: a change of it is none of the program's own.
 func (s *Sanitizer) touch(w *work) {
+	b := budget(mostFound)
 	for _, r := range w.records {
 		if !r.mode.stores() {
 			continue
 		}
-		r.owner.memory.overlapping(r.from, r.end, func(x *record) {
+		all := s.overlapping(r.owner, r.span, &b, func(x *record) {
 			if x != r {
 				x.wrote = s.now
 			}
 		})
+		if !all {
+			r.owner.foreign++ // nothing is said about what is not marked
+		}
 	}
 }
 
 // beingWritten reports whether the device may write some bytes of a process, for another WQE than w.
-func beingWritten(p *process, m span, w *work) bool {
+func (s *Sanitizer) beingWritten(p *process, m span, b *budget, w *work) bool {
 	found := false
-	p.memory.overlapping(m.from, m.end, func(x *record) {
+	all := s.overlapping(p, m, b, func(x *record) {
 		found = found || (x.mode.stores() && x.work != w && !x.work.moved)
 	})
-	return found
+	return found || !all
+}
+
+// overlapping calls f with the records of a process that have a byte of m; see tree.overlapping.
+func (s *Sanitizer) overlapping(p *process, m span, b *budget, f func(*record)) (all bool) {
+	before := *b
+	all = p.memory.overlapping(m, b, f)
+	s.steps += uint64(before - *b)
+	return all
 }
 
 // slots are the places of queue pairs in clocks.
@@ -128,17 +145,24 @@ type slots struct {
 	last []uint64 // number of the last WQE of the queue pair that had the slot
 }
 
+// take returns a slot that is free, or mostSlots if none is.
 func (x *slots) take() (slot uint32, last uint64) {
 	if n := len(x.free); n > 0 {
 		slot = x.free[n-1]
 		x.free = x.free[:n-1]
 		return slot, x.last[slot]
 	}
+	if len(x.last) >= mostSlots {
+		return mostSlots, 0
+	}
 	x.last = append(x.last, 0)
 	return uint32(len(x.last) - 1), 0
 }
 
 func (x *slots) give(slot uint32, last uint64) {
+	if slot == mostSlots {
+		return
+	}
 	x.last[slot] = last
 	x.free = append(x.free, slot)
 }
@@ -166,16 +190,16 @@ const wordSize = 8
 func newWords() words { return words{clocks: map[word]*clock{}} }
 
 // exchange returns what the last atomics of a word have left there, and leaves more.
-func (x *words) exchange(p *process, addr uint64, news *clock) (before *clock) {
+func (x *words) exchange(k *clocks, p *process, addr uint64, news *clock) (before *clock) {
 	at := word{p, addr &^ (wordSize - 1)}
 	before, ok := x.clocks[at]
 	if !ok {
 		before = x.rest
 		x.order = append(x.order, at)
 	}
-	x.clocks[at] = joined(before, news)
+	x.clocks[at] = k.joined(before, news)
 	for len(x.order) > mostWords {
-		x.rest = joined(x.rest, x.clocks[x.order[0]])
+		x.rest = k.joined(x.rest, x.clocks[x.order[0]])
 		delete(x.clocks, x.order[0])
 		x.order = x.order[1:]
 	}
@@ -183,9 +207,9 @@ func (x *words) exchange(p *process, addr uint64, news *clock) (before *clock) {
 }
 
 // written notes a write to a word that atomics use: as one that sets a lock free.
-func (x *words) written(p *process, m span, news *clock) {
+func (x *words) written(k *clocks, p *process, m span, news *clock) {
 	at := word{p, m.from &^ (wordSize - 1)}
 	if c, ok := x.clocks[at]; ok && m.end-m.from <= wordSize {
-		x.clocks[at] = joined(c, news)
+		x.clocks[at] = k.joined(c, news)
 	}
 }

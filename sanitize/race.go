@@ -4,9 +4,9 @@ import "fmt"
 
 // check looks for accesses that have no order with one that begins, and reports those that exclude each
 // other. It also notes that the program uses memory which it has posted for messages.
-func (s *Sanitizer) check(r *record) {
+func (s *Sanitizer) check(r *record, b *budget) {
 	var found []*record
-	r.owner.memory.overlapping(r.from, r.end, func(x *record) {
+	all := s.overlapping(r.owner, r.span, b, func(x *record) {
 		switch {
 		case x == r:
 		case x.mode == awaits:
@@ -17,6 +17,10 @@ func (s *Sanitizer) check(r *record) {
 			found = append(found, x)
 		}
 	})
+	if !all {
+		s.dropped++
+		r.owner.foreign++ // nothing is said about receives that are not marked
+	}
 	for _, x := range found {
 		s.race(x, r)
 	}
@@ -56,16 +60,20 @@ func (s *Sanitizer) race(x, r *record) {
 	if low > high {
 		low, high = high, low
 	}
-	report := Report{
+	about, severity := subject{Race, low, high, both}, Error
+	if !certain(x, r) {
+		severity = Note
+	}
+	if !s.wanted(about, severity) {
+		return
+	}
+	s.report(about, Report{
+		Severity: severity,
 		Text: fmt.Sprintf("%s of the memory of %s are accessed twice, at least once to write, with no order between the two",
 			countBytes(both.end-both.from), s.nameOf(x.owner)),
 		Accesses: []Access{s.access1(r, ""), s.access1(x, "earlier ")},
 		Hint:     raceHint(x, r),
-	}
-	if !certain(x, r) {
-		report.Severity = Note
-	}
-	s.report(subject{Race, low, high, both}, report)
+	})
 }
 
 // certain reports whether no correct program has such a race. A READ of memory around a word that atomics
@@ -120,11 +128,6 @@ func (s *Sanitizer) clientAccess(c *client, does string) Access {
 
 // nameOf names a process.
 func (s *Sanitizer) nameOf(p *process) string {
-	for _, c := range s.clients {
-		if c.process == p {
-			a := s.clientAccess(c, "")
-			return a.who()
-		}
-	}
-	return "a client"
+	a := s.clientAccess(p.first, "")
+	return a.who()
 }

@@ -25,6 +25,15 @@ func (s *Sanitizer) receivesOf(number uint32, shared bool) (*receives, *client) 
 	return nil, nil
 }
 
+// holdReceives notes that a queue has receives.
+func (s *Sanitizer) holdReceives(number uint32, shared bool) {
+	if shared {
+		s.hold(s.srqs[number])
+		return
+	}
+	s.hold(s.queues[number])
+}
+
 // listOf returns the pointers in the entry of a receive.
 func (s *Sanitizer) listOf(queue uint32, shared bool, entry []byte) (list []wqe.Data) {
 	skip := 0
@@ -57,20 +66,29 @@ func (s *Sanitizer) posted(e *trace.Event) {
 	}
 	all.count++
 	s.unpost(all, e.Index)
-	if s.taken >= mostReceives {
+	r := &receive{index: e.Index, queue: e.Queue, shared: e.Count != 0, client: c, found: s.now, time: e.Time,
+		foreign: s.foreign(c.process)}
+	list := s.listOf(e.Queue, r.shared, e.Data)
+	var pieces []piece
+	ends := make([]int, len(list)) // of each, in pieces
+	for i, d := range list {
+		pieces, _ = s.keys.resolve(pieces, d.LKey, d.Addr, d.Length())
+		ends[i] = len(pieces)
+	}
+	if s.taken >= mostReceives || s.buffers+len(pieces) > mostBuffers || len(pieces) >= mostPieces {
 		s.dropped++
 		return
 	}
-	r := &receive{index: e.Index, queue: e.Queue, shared: e.Count != 0, client: c, found: s.now, time: e.Time,
-		foreign: s.foreign(c.process)}
-	for _, d := range s.listOf(e.Queue, r.shared, e.Data) {
+	b, from := budget(mostFound), 0
+	for i, d := range list {
 		p := part{addr: d.Addr, n: d.Length(), key: d.LKey}
-		pieces, _ := s.keys.resolve(nil, d.LKey, d.Addr, d.Length())
-		for _, m := range pieces {
-			if x := s.await(m); x != nil {
+		for _, m := range pieces[from:ends[i]] {
+			if x := s.await(m, &b); x != nil {
 				p.records = append(p.records, x)
 			}
 		}
+		from = ends[i]
+		s.buffers += len(p.records)
 		r.list = append(r.list, p)
 	}
 	if all.posted == nil {
@@ -78,10 +96,11 @@ func (s *Sanitizer) posted(e *trace.Event) {
 	}
 	all.posted[e.Index] = r
 	s.taken++
+	s.holdReceives(e.Queue, r.shared)
 }
 
 // await notes that memory was posted for messages.
-func (s *Sanitizer) await(m piece) *record {
+func (s *Sanitizer) await(m piece, b *budget) *record {
 	c := s.clients[m.client]
 	if c == nil || m.n == 0 {
 		return nil
@@ -94,11 +113,14 @@ func (s *Sanitizer) await(m piece) *record {
 		p.memory.insert(r)
 	}
 	r.count++
-	p.memory.overlapping(at.from, at.end, func(x *record) {
-		if x.mode.local() && x.owner == p && !x.work.moved {
+	all := s.overlapping(p, at, b, func(x *record) {
+		if x.mode.local() && !x.work.moved {
 			r.ours = s.now // it is in use while it is posted
 		}
 	})
+	if !all {
+		r.ours = s.now // it may be
+	}
 	return r
 }
 
@@ -121,6 +143,7 @@ func (s *Sanitizer) use(r *receive) {
 		for _, x := range p.records {
 			s.leave(x)
 		}
+		s.buffers -= len(p.records)
 	}
 }
 
@@ -138,6 +161,7 @@ func (s *Sanitizer) unpostAll(all *receives) {
 	for i := range all.posted {
 		s.unpost(all, i)
 	}
+	all.posted = nil // a map is as large as it ever was
 }
 
 // receive notes that a message has got a receive.
@@ -170,11 +194,14 @@ func (s *Sanitizer) receive(e *trace.Event) {
 
 // land notes that the first message of a queue pair that has no receive has got one.
 func (s *Sanitizer) land(from *queue, list []wqe.Data) {
-	if from == nil {
+	if from == nil || len(from.works) == 0 {
 		return
 	}
-	for _, w := range from.works {
-		if w.started && !w.took && w.ctrl.Opcode.Info().Receive() {
+	first := from.works[0].number
+	for from.untaken = max(from.untaken, first); from.untaken < first+uint64(from.begun); from.untaken++ {
+		s.steps++
+		w := from.works[from.untaken-first]
+		if !w.took && w.ctrl.Opcode.Info().Receive() {
 			s.landAt(w, list)
 			return
 		}
@@ -184,6 +211,7 @@ func (s *Sanitizer) land(from *queue, list []wqe.Data) {
 // landAt begins the writes of a message into the memory of its receive.
 func (s *Sanitizer) landAt(w *work, list []wqe.Data) {
 	w.took = true
+	w.queue.taken = append(w.queue.taken, w)
 	if w.ctrl.Opcode.Info().Raddr {
 		return // the message is elsewhere
 	}

@@ -2,6 +2,7 @@ package sanitize
 
 import (
 	"maps"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/nicless/nicless/trace"
@@ -43,27 +44,35 @@ type Sanitizer struct {
 	processes map[processID]*process
 	clients   map[uint32]*client
 	queues    map[uint32]*queue
+	held      map[holder]struct{} // have something in flight, or had since the last loss of events
+	lostAt    uint64              // moment of that
+	seed      uint64              // of trees
 	cqs       map[uint32]*cq
 	srqs      map[uint32]*srq
 	keys      keys
 	blind     uint64 // accesses to memory that is not known
 	slots     slots
+	clocks    clocks
+	mostNodes int // mostNodes, except in tests
 	words     words
 
 	oldest, newest                   *record
-	recordCount, workCount, taken    int // taken: receives that are kept
+	recordCount, workCount           int
+	taken, buffers                   int // receives that are kept, and pieces of their memory
 	unclaimed                        *arrival
 	reported                         map[subject]bool
 	reports                          []Report
 	recorded                         bool
+	steps                            uint64 // of loops whose length the events decide, for tests
 	errors, notes, dropped, repeated uint64
 }
 
 // New returns a Sanitizer that has seen no event.
 func New(o Options) *Sanitizer {
 	return &Sanitizer{options: o, processes: map[processID]*process{}, clients: map[uint32]*client{},
-		queues: map[uint32]*queue{}, cqs: map[uint32]*cq{}, srqs: map[uint32]*srq{}, keys: newKeys(),
-		words: newWords(), reported: map[subject]bool{}}
+		held: map[holder]struct{}{}, seed: rand.Uint64(), queues: map[uint32]*queue{}, cqs: map[uint32]*cq{},
+		srqs: map[uint32]*srq{}, keys: newKeys(), mostNodes: mostNodes, words: newWords(),
+		reported: map[subject]bool{}}
 }
 
 // Event takes the next event, and returns the reports about mistakes that are certain now. They are valid
@@ -101,6 +110,7 @@ func (s *Sanitizer) Event(e *trace.Event) []Report {
 		s.recorded = true
 		s.changed(e)
 	}
+	s.boundClocks()
 	return s.reports
 }
 
@@ -110,7 +120,8 @@ type Result struct {
 	Notes    uint64 // those with the severity Note
 	Repeated uint64 // findings that were not reported, because they are like others, or there were too many
 
-	// Dropped is how many accesses, receives and completions had no room. Races of those are not found.
+	// Dropped is how many accesses, receives and completions had no room, or were not compared with all
+	// others. Races of those are not found.
 	Dropped uint64
 
 	// Recorded reports whether the events were recorded for a sanitizer. Without that, changes of memory and
@@ -140,17 +151,25 @@ type subject struct {
 	memory span
 }
 
-// report adds a report, unless there was one of the same subject.
+// wanted reports whether a report of a subject is to be made: there was none, and there is room.
+func (s *Sanitizer) wanted(about subject, severity Severity) bool {
+	if severity == Note && !s.options.Notes && about.code != EventsLost {
+		return false
+	}
+	if s.reported[about] || len(s.reported) >= mostReported {
+		s.repeated++
+		return false
+	}
+	return true
+}
+
+// report adds a report, if it is wanted. To write one takes time, so those who may write many ask before.
 func (s *Sanitizer) report(about subject, r Report) {
 	r.Code, r.Ticks = about.code, s.ticks
 	if r.Severity == "" {
 		r.Severity = Error
 	}
-	if r.Severity == Note && !s.options.Notes && r.Code != EventsLost {
-		return
-	}
-	if s.reported[about] || len(s.reported) >= mostReported {
-		s.repeated++
+	if !s.wanted(about, r.Severity) {
 		return
 	}
 	s.reported[about] = true

@@ -12,7 +12,10 @@ const (
 	mostRecords     = 1 << 18 // of all memory; the oldest are dropped
 	mostWorks       = 1 << 20 // in flight, of all queues; those beyond are not checked
 	mostReceives    = 1 << 20 // of all queues; those beyond are not checked
+	mostBuffers     = 1 << 20 // pieces of memory of all receives; receives with more are not checked
+	mostFound       = 1 << 12 // accesses with which those of a data segment are compared
 	mostQueues      = 1 << 20 // queue pairs, and completion queues, and shared receive queues
+	mostBlocks      = 1 << 15 // of the ring of a queue pair: its WQEs in flight are no more
 	mostTail        = 1 << 10 // of a queue pair that have ended without a completion; older ones are dropped
 	mostCompletions = 1 << 16 // of a completion queue that were not taken; older ones count as taken
 )
@@ -22,6 +25,7 @@ const (
 type process struct {
 	id      processID
 	clients int
+	first   *client // which has the name
 	memory  tree
 	posted  map[span]*record // buffers of receives
 	knows   *clock
@@ -41,6 +45,10 @@ type client struct {
 	name    objects.Client
 	process *process
 	ending  ending
+
+	queues map[uint32]*queue
+	cqs    map[uint32]*cq
+	srqs   map[uint32]*srq
 }
 
 // A queue is a queue pair. Its slot is its place in clocks: no other queue pair has it at the same time, and
@@ -51,7 +59,10 @@ type queue struct {
 	slot     uint32
 	last     uint64                // number of the WQE that was found last
 	done     uint64                // number of the WQE that has ended last
-	works    []*work               // found and not ended, in their order
+	works    []*work               // found and not ended, in their order: their numbers are consecutive
+	begun    int                   // so many of them, from the first, were started
+	untaken  uint64                // number before which all that get a receive have got it
+	taken    []*work               // have got a receive that has no completion, in the order of that
 	ended    uint16                // index of the last block that has ended
 	hasEnded bool                  // one has ended since it was reset
 	tail     []*work               // ended after the last one that has a completion
@@ -69,6 +80,7 @@ type queue struct {
 
 // A receives is what is known of the receives of a queue.
 type receives struct {
+	since    uint64 // moment
 	posted   map[uint16]*receive
 	count    uint64 // were posted
 	consumed uint64
@@ -105,8 +117,7 @@ type work struct {
 	found       uint64 // moment
 	started     bool
 	moved       bool   // its bytes were moved, and somebody may have seen that
-	took        bool   // its message has got a receive, and
-	delivered   bool   // the receive its completion
+	took        bool   // its message has got a receive
 	target      uint32 // WAIT: the completion queue; SEND_EN: the queue pair
 	length      uint64
 	knows       *clock
@@ -180,6 +191,7 @@ type record struct {
 type cq struct {
 	number  uint32
 	client  *client
+	since   uint64 // moment
 	loose   bool   // collapsed, or ignores overrun: nobody says which completions were taken
 	taken   bool   // at least one was, or nobody knows
 	known   bool   // no completion was written after the last event that says how many were taken
@@ -198,6 +210,7 @@ type completion struct {
 
 // An srq is a shared receive queue.
 type srq struct {
+	number   uint32
 	client   *client
 	receives receives
 }

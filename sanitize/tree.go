@@ -1,30 +1,32 @@
 package sanitize
 
-// A tree has the records of the memory of a process, ordered by their first bytes. It is a treap: priorities
-// that look random keep it as deep as the logarithm of its size, whatever addresses programs choose. Each
-// node knows the highest end below it, so that a search visits what overlaps and little else.
+// A tree has the records of the memory of a process, ordered by their first bytes, and then by their age. It
+// is a treap: priorities that nobody knows beforehand keep it as deep as a few times the logarithm of its
+// size, whatever addresses programs choose. Each node knows the highest end below it, so that a search visits
+// what overlaps and little else.
 type tree struct {
 	root *record
-	next uint64 // gives priorities
+	seed uint64 // random
+	last uint64 // serial number of the last record
 }
 
 // links are the place of a record in a tree.
 type links struct {
 	left, right *record
+	serial      uint64
 	priority    uint64
 	highest     uint64 // the highest end of the records below, and of this one
 }
 
-// before reports whether a comes before b. Priorities tell records with the same first byte apart: all are
-// different.
+// before reports whether a comes before b.
 func before(a, b *record) bool {
-	return a.from < b.from || (a.from == b.from && a.priority < b.priority)
+	return a.from < b.from || (a.from == b.from && a.serial < b.serial)
 }
 
 // insert adds a record that is in no tree.
 func (t *tree) insert(r *record) {
-	t.next++
-	r.links = links{priority: scramble(t.next), highest: r.end}
+	t.last++
+	r.links = links{serial: t.last, priority: scramble(t.last + t.seed), highest: r.end}
 	t.root = insert(t.root, r)
 }
 
@@ -114,18 +116,31 @@ func merge(a, b *record) *record {
 	return b
 }
 
-// overlapping calls f with each record that has a byte in from..end-1. f must not change the tree.
-func (t *tree) overlapping(from, end uint64, f func(*record)) { visit(t.root, from, end, f) }
+// overlapping calls f with each record that has a byte of m, and takes one of the budget for each. all is
+// false if that was not enough, and some records are left out. f must not change the tree.
+func (t *tree) overlapping(m span, b *budget, f func(*record)) (all bool) {
+	return visit(t.root, m, b, f)
+}
 
-func visit(at *record, from, end uint64, f func(*record)) {
-	for at != nil && at.highest > from {
-		visit(at.left, from, end, f)
-		if at.from >= end {
-			return
+// A budget is how many records a search may still find.
+type budget int
+
+func visit(at *record, m span, b *budget, f func(*record)) (all bool) {
+	for at != nil && at.highest > m.from {
+		if !visit(at.left, m, b, f) {
+			return false
 		}
-		if at.end > from {
+		if at.from >= m.end {
+			return true
+		}
+		if at.end > m.from {
+			if *b == 0 {
+				return false
+			}
+			*b--
 			f(at)
 		}
 		at = at.right
 	}
+	return true
 }

@@ -2,6 +2,7 @@ package sanitize
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/trace/objects"
@@ -38,6 +39,9 @@ func (s *Sanitizer) found(q *queue, w *objects.WQE) {
 	if q.hasEnded && int16(w.Index-q.ended) <= 0 {
 		return // over a link, the WQEs of a visit are recorded after what the visit has completed
 	}
+	for len(q.works) > 0 && w.Index-q.works[0].index >= mostBlocks {
+		s.end(q.works[0]) // its slot was used again
+	}
 	if s.workCount >= mostWorks {
 		s.dropped++
 		return
@@ -50,20 +54,18 @@ func (s *Sanitizer) found(q *queue, w *objects.WQE) {
 		x.stack = s.options.Stack(q.client.number, q.number, w.Index)
 	}
 	q.works = append(q.works, x)
+	s.hold(q)
 	s.startNext(q)
 }
 
 // startNext starts the WQEs that are behind no WQE that waits.
 func (s *Sanitizer) startNext(q *queue) {
-	from := len(q.works)
-	for from > 0 && !q.works[from-1].started {
-		from--
-	}
-	for i := from; i < len(q.works); i++ {
-		if i > 0 && q.works[i-1].ctrl.Opcode == wqe.OpWait {
+	for ; q.begun < len(q.works); q.begun++ {
+		s.steps++
+		if q.begun > 0 && q.works[q.begun-1].ctrl.Opcode == wqe.OpWait {
 			return // the one before has not ended
 		}
-		s.start(q.works[i])
+		s.start(q.works[q.begun])
 	}
 }
 
@@ -71,8 +73,8 @@ func (s *Sanitizer) startNext(q *queue) {
 func (s *Sanitizer) start(w *work) {
 	w.started = true
 	q, p := w.queue, w.queue.client.process
-	p.knows, p.seen = joined(p.knows, p.seen), nil
-	w.knows = joined(p.knows, q.extra)
+	p.knows, p.seen = s.clocks.joined(p.knows, p.seen), nil
+	w.knows = s.clocks.joined(p.knows, q.extra)
 	const fenced = wqe.FenceReads | wqe.FenceVerbs // FenceStrong has a bit of FenceReads
 	if w.ctrl.Flags&fenced != 0 {
 		q.fence = w.number
@@ -157,14 +159,15 @@ func (s *Sanitizer) workAt(qp uint32, index uint16) *work {
 	return nil
 }
 
+// workAt returns the WQE of a list, in the order of a queue, that begins at an index, or nil.
 func workAt(list []*work, index uint16) *work {
-	for _, w := range list {
-		if w.index == index {
-			return w
-		}
-		if int16(w.index-index) > 0 {
-			return nil
-		}
+	if len(list) == 0 {
+		return nil
+	}
+	last := list[len(list)-1].index
+	i := sort.Search(len(list), func(i int) bool { return last-list[i].index <= last-index })
+	if i < len(list) && list[i].index == index {
+		return list[i]
 	}
 	return nil
 }
@@ -208,19 +211,19 @@ func (s *Sanitizer) move(w *work) {
 	if w.blind {
 		s.blind++
 	}
-	news := w.knows.raised(w.queue.slot, w.number)
+	news := s.clocks.raised(w.knows, w.queue.slot, w.number)
 	for _, r := range w.records {
 		p := r.owner
 		switch {
 		case r.mode == fetches:
-			w.queue.brings = joined(w.queue.brings, joined(p.knows, p.seen))
+			w.queue.brings = s.clocks.joined(w.queue.brings, s.clocks.joined(p.knows, p.seen))
 		case r.mode == atomics:
-			before := s.words.exchange(p, r.from, news)
-			w.queue.brings = joined(w.queue.brings, before)
-			p.seen = joined(p.seen, news)
+			before := s.words.exchange(&s.clocks, p, r.from, news)
+			w.queue.brings = s.clocks.joined(w.queue.brings, before)
+			p.seen = s.clocks.joined(p.seen, news)
 		case r.mode.stores() && r.mode != results:
-			s.words.written(p, r.span, news)
-			p.seen = joined(p.seen, news)
+			s.words.written(&s.clocks, p, r.span, news)
+			p.seen = s.clocks.joined(p.seen, news)
 		}
 	}
 	if !s.options.Strict {
@@ -258,21 +261,26 @@ func (s *Sanitizer) end(w *work) {
 	s.move(w)
 	q.works[0] = nil
 	q.works = q.works[1:]
+	q.begun = max(q.begun-1, 0)
 	s.workCount--
 	q.done = w.number
+	for len(q.taken) > 0 && q.taken[0].number <= q.done {
+		q.taken = q.taken[1:]
+	}
 	s.trail(w)
 	switch w.ctrl.Opcode {
 	case wqe.OpUMR:
 		s.keys.filled(w.ctrl.Imm)
 	case wqe.OpWait:
 		if c := s.cqs[w.target]; c != nil {
-			q.extra = joined(q.extra, c.all)
+			q.extra = s.clocks.joined(q.extra, c.all)
 		}
 	case wqe.OpSendEn:
 		if to := s.queues[w.target]; to != nil {
-			to.extra = joined(to.extra, w.knows.raised(q.slot, w.number))
+			to.extra = s.clocks.joined(to.extra, s.clocks.raised(w.knows, q.slot, w.number))
 		}
 	}
+	w.knows = nil // records of it may stay, which need only its number
 }
 
 // trail keeps a WQE that has ended and has no completion. Its memory belongs to the device until a later one
@@ -296,7 +304,7 @@ func (s *Sanitizer) abandon(q *queue) {
 		s.release(w)
 	}
 	s.workCount -= len(q.works)
-	q.works, q.tail = nil, nil
+	q.works, q.tail, q.begun, q.taken = nil, nil, 0, nil
 	p := q.client.process
-	p.knows = p.knows.raised(q.slot, q.last)
+	p.knows = s.clocks.raised(p.knows, q.slot, q.last)
 }

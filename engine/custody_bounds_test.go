@@ -18,8 +18,8 @@ import (
 // watchEverything is what a watch for the sanitizer asks for.
 var watchEverything = control.Watch{All: control.WatchAll | control.WatchReplay | control.WatchSanitize}
 
-// A watch sees what its own user's queue pair does, and of the peer, which belongs to another user, neither the
-// receives nor what has changed there, although a watch of the engine's user watches both.
+// A watch sees what its own user's queue pair does, and of the peer, which belongs to another user, neither
+// the receives nor what has changed there, although a watch of the engine's user watches both.
 func TestSanitizerKeepsPeersOfOtherUsersApart(t *testing.T) {
 	if *watched {
 		t.Skip("all queues are watched by one more")
@@ -82,8 +82,8 @@ func TestSanitizerSendsBesideManyReceives(t *testing.T) {
 	}
 }
 
-// Memory in many parts costs more than its bytes: a visit that finds WQEs that send a list of pieces of 4 bytes
-// ends when it has used up its budget.
+// Memory in many parts costs more than its bytes: a visit that finds WQEs that send a list of pieces of 4
+// bytes ends when it has used up its budget.
 func TestSanitizerCountsParts(t *testing.T) {
 	s := newScene(t, Config{Slice: 4096})
 	read := s.host("watcher").watch(watchEverything)

@@ -204,6 +204,62 @@ func TestSanitizerForgetsAtAReset(t *testing.T) {
 	require.Empty(t, read())
 }
 
+// Receives of a shared receive queue belong to the device, too, until messages take them in the order of
+// their links, whichever queue pair these are for.
+func TestSanitizerSeesChangedSharedReceives(t *testing.T) {
+	x := newShared(t, Config{}, control.SRQ{})
+	s := &scene{rig: x.rig}
+	next := s.sanitize()
+	read := func() (found []trace.Event) {
+		for _, e := range next() {
+			if e.Kind != trace.KindPolled {
+				found = append(found, e)
+			}
+		}
+		return found
+	}
+	sendWhile := func(i int, change func()) {
+		x.from[i].post(ctrl(wqe.OpSend), []byte{1})
+		s.settle()
+		change()
+		s.release()
+		x.from[i].good()
+		x.c.one()
+	}
+	of := func(e trace.Event) []uint64 {
+		return []uint64{uint64(e.Queue), uint64(e.Index), uint64(e.Count), e.Value}
+	}
+	num := uint64(x.s.num)
+	x.fill()
+	x.s.link(0, 5)
+	x.s.post(3)
+	sendWhile(0, func() { x.box.mem[5*256+9]++ })
+	all := read()
+	require.Equal(t, "posted posted posted changed ", kindsOf(all))
+	for i, index := range []uint64{0, 5, 6} {
+		require.Equal(t, []uint64{num, index, 1, uint64(x.s.s.Client.Number)}, of(all[i]))
+		require.Equal(t, x.s.ring[int(index)*x.s.stride:][:x.s.stride], all[i].Data)
+	}
+	require.Equal(t, []uint64{num, 5, uint64(trace.ChangedSharedBuffer), 0}, of(all[3]))
+
+	x.box.mem[0]++ // a message has taken it
+	sendWhile(1, func() { x.s.link(6, 2) })
+	all = read()
+	require.Equal(t, "changed ", kindsOf(all))
+	require.Equal(t, []uint64{num, 6, uint64(trace.ChangedSharedEntry), 0}, of(all[0]))
+
+	x.s.post(1)
+	sendWhile(0, func() {})
+	sendWhile(1, func() {})
+	all = read()
+	require.Equal(t, "posted ", kindsOf(all), "the entry after the new link")
+	require.Equal(t, []uint64{num, 2}, of(all[0])[:2])
+	for _, e := range x.to {
+		x.s.h.call(control.OpDestroyQP, &control.QPN{QPN: e.num}, &control.Empty{})
+	}
+	require.Empty(t, read())
+}
+
 // The device records how far completions were taken when their queue is destroyed.
 func TestSanitizerSeesTheEndOfACompletionQueue(t *testing.T) {
 	s := newScene(t, Config{})

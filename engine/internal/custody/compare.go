@@ -24,7 +24,7 @@ func (w *work) compare(k *kept) {
 		readable(func() { w.compareReceives(p) }) // the peer's rings may be gone
 	}
 	for i := 0; i < next && !w.over(); i++ {
-		w.comparePieces(&k.sends[i], w.q, trace.ChangedSource) // its blocks are free once it is executed
+		w.compareSource(&k.sends[i]) // its blocks are free once it is executed
 	}
 }
 
@@ -44,35 +44,32 @@ func (w *work) next(k *kept) (i int) {
 }
 
 func (w *work) compareSend(e *entry) {
-	e.bytes = w.compareBytes(e, w.q, w.blocks(e.index, uint64(len(e.bytes)/wqe.BlockSize)), wqe.BlockSize,
-		trace.ChangedWQE)
-	w.comparePieces(e, w.q, trace.ChangedSource)
+	in := changes{watches(w.q), w.q.Num, uint16(e.index), trace.ChangedWQE}
+	e.bytes = w.compareBytes(e, in, w.blocks(e.index, uint64(len(e.bytes)/wqe.BlockSize)), wqe.BlockSize)
+	w.compareSource(e)
 }
 
-func (w *work) compareReceives(p *object.QP) {
-	k := w.c.of(p)
-	w.findReceives(k, p)
-	for i := 0; i < len(k.receives) && !w.over(); i++ {
-		w.compareReceive(p, &k.receives[i])
-	}
+func (w *work) compareSource(e *entry) {
+	w.comparePieces(e, changes{watches(w.q), w.q.Num, uint16(e.index), trace.ChangedSource}, w.q.PD)
 }
 
-func (w *work) compareReceive(p *object.QP, e *entry) {
-	now := make([]byte, len(e.bytes))
-	copy(now, p.RQ.Ring[e.index&p.RQ.Mask<<p.RQ.Stride:])
-	e.bytes = w.compareBytes(e, p, now, len(now), trace.ChangedEntry)
-	w.comparePieces(e, p, trace.ChangedBuffer)
+// A changes says what has changed, in events, and for which watches.
+type changes struct {
+	watches uint32
+	queue   uint32
+	index   uint16
+	part    trace.ChangedPart
 }
 
 // compareBytes compares the bytes of an entry with those that it has now, part by part, records the parts
 // that have changed, and returns the bytes that it has now: each change is recorded once.
-func (w *work) compareBytes(e *entry, q *object.QP, now []byte, size int, part trace.ChangedPart) []byte {
+func (w *work) compareBytes(e *entry, in changes, now []byte, size int) []byte {
 	w.spent += len(now)
 	for at := 0; at < len(now); at += size {
 		was, is := e.bytes[at:][:size], now[at:][:size]
 		if !bytes.Equal(was, is) {
-			w.record(q, &trace.Event{Kind: trace.KindChanged, Queue: q.Num, Index: uint16(e.index),
-				Count: uint16(part), Value: uint64(at / size), Data: append(bytes.Clone(was), is...)})
+			w.record(in.watches, &trace.Event{Kind: trace.KindChanged, Queue: in.queue, Index: in.index,
+				Count: uint16(in.part), Value: uint64(at / size), Data: append(bytes.Clone(was), is...)})
 		}
 	}
 	return now
@@ -80,16 +77,16 @@ func (w *work) compareBytes(e *entry, q *object.QP, now []byte, size int, part t
 
 // comparePieces compares the bytes that an entry points to with their checksums. The entry points to them as
 // it did when it was found.
-func (w *work) comparePieces(e *entry, q *object.QP, part trace.ChangedPart) {
+func (w *work) comparePieces(e *entry, in changes, pd *object.PD) {
 	for i := range e.pieces {
 		p := &e.pieces[i]
-		sum, ok := w.sum(p, q.PD)
+		sum, ok := w.sum(p, pd)
 		if !ok || sum == p.sum {
 			continue // the key is gone, which the execution explains; or nothing has changed
 		}
 		change := trace.Change{Addr: p.addr, Length: p.n, Key: p.key, Was: p.sum, Is: sum}
-		w.record(q, &trace.Event{Kind: trace.KindChanged, Queue: q.Num, Index: uint16(e.index),
-			Count: uint16(part), Value: uint64(i), Data: change.Append(nil)})
+		w.record(in.watches, &trace.Event{Kind: trace.KindChanged, Queue: in.queue, Index: in.index,
+			Count: uint16(in.part), Value: uint64(i), Data: change.Append(nil)})
 		p.sum = sum
 	}
 }

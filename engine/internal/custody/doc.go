@@ -8,7 +8,8 @@
 // found. Findings are events (trace.KindChanged); package sanitize says whose fault they are.
 //
 //   - keeper.go: when WQEs are found, held, compared and released
-//   - found.go: which bytes a WQE and a receive have
+//   - found.go: which bytes a WQE has
+//   - receives.go: receives, of queue pairs and shared
 //   - polled.go: how far completions were taken
 //   - compare.go: checksums, and what has changed
 package custody

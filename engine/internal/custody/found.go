@@ -34,7 +34,8 @@ type entry struct {
 	index    uint64 // count of blocks or receives before it
 	bytes    []byte // its blocks, or the entry of the receive queue
 	pieces   []piece
-	signaled bool // WQE: has a completion
+	slot     uint16 // receive: its place in the ring
+	signaled bool   // WQE: has a completion
 }
 
 // A piece is bytes that an entry points to.
@@ -59,10 +60,10 @@ type work struct {
 	spent int    // bytes that were read, and what reading them has cost besides
 }
 
-// record records an event of q for its own watches: those of its peer may belong to another user.
-func (w *work) record(q *object.QP, e *trace.Event) {
+// record records an event for the watches of its queue: those of its peer may belong to another user.
+func (w *work) record(watches uint32, e *trace.Event) {
 	e.Time = clock.Now()
-	w.sh.Taps.Record(watches(q), e)
+	w.sh.Taps.Record(watches, e)
 }
 
 // watches returns the watches that watch q for the sanitizer.
@@ -120,9 +121,10 @@ func (w *work) blocks(index, n uint64) []byte {
 // recordFound records a WQE as its queue's visit records it when it is executed.
 func (w *work) recordFound(e *entry) {
 	blocks := uint16(len(e.bytes) / wqe.BlockSize)
-	w.record(w.q, &trace.Event{Kind: trace.KindDoorbell, Queue: w.q.Num, Index: uint16(e.index), Count: blocks,
-		Value: uint64(w.q.SQ.Record.Observe())})
-	w.record(w.q, &trace.Event{Kind: trace.KindFetch, Queue: w.q.Num, Index: uint16(e.index), Count: blocks,
+	mask := watches(w.q)
+	w.record(mask, &trace.Event{Kind: trace.KindDoorbell, Queue: w.q.Num, Index: uint16(e.index),
+		Count: blocks, Value: uint64(w.q.SQ.Record.Observe())})
+	w.record(mask, &trace.Event{Kind: trace.KindFetch, Queue: w.q.Num, Index: uint16(e.index), Count: blocks,
 		Data: e.bytes})
 }
 
@@ -144,22 +146,22 @@ func (w *work) gather(e *entry) {
 			return
 		}
 		if !d.Inline() {
-			w.add(e, w.q, d, &left)
+			w.add(e, w.q.PD, d, &left)
 		}
 	}
 }
 
-// add adds a piece to an entry of q, if its bytes can be read. left is how many bytes of the entry may still
-// be summed.
-func (w *work) add(e *entry, q *object.QP, d wqe.Data, left *uint64) {
+// add adds a piece to an entry, if a key of the domain pd has its bytes, and they can be read. left is how
+// many bytes of the entry may still be summed.
+func (w *work) add(e *entry, pd *object.PD, d wqe.Data, left *uint64) {
 	if *left == 0 {
 		return
 	}
 	p := piece{addr: d.Addr, n: d.Length(), key: d.LKey}
 	p.summed = min(p.n, *left)
 	var ok bool
-	p.sum, ok = w.sum(&p, q.PD)
-	if ok {
+	p.sum, ok = w.sum(&p, pd)
+	if ok && p.summed > 0 {
 		*left -= p.summed
 		e.pieces = append(e.pieces, p)
 	}
@@ -176,38 +178,4 @@ func (w *work) peer() *object.QP {
 		return nil
 	}
 	return p
-}
-
-// findReceives finds receives of q's own queue, and records them.
-func (w *work) findReceives(k *kept, q *object.QP) {
-	if q.RQ.SRQ != nil || q.RQ.Ring == nil {
-		return
-	}
-	end := q.RQ.Done + uint64(q.Posted())
-	for ; k.posted < end && !w.over() && !w.c.full(k.receives); k.posted++ {
-		e := entry{index: k.posted, bytes: make([]byte, 1<<q.RQ.Stride)}
-		copy(e.bytes, q.RQ.Ring[k.posted&q.RQ.Mask<<q.RQ.Stride:])
-		w.spent += len(e.bytes)
-		list := wqe.RecvList(e.bytes)
-		if q.Signed {
-			list = list[wqe.UnitSize:]
-		}
-		w.scatter(&e, q, list)
-		if !w.c.keep(&k.receives, e) {
-			break
-		}
-		w.record(q, &trace.Event{Kind: trace.KindPosted, Queue: q.Num, Index: uint16(k.posted),
-			Value: uint64(q.Client.Number), Data: e.bytes})
-	}
-}
-
-// scatter finds the bytes that a receive is to fill.
-func (w *work) scatter(e *entry, q *object.QP, list wqe.RecvList) {
-	for left := uint64(mostSummed); ; {
-		d, ok := list.Next()
-		if !ok {
-			return
-		}
-		w.add(e, q, d, &left)
-	}
 }

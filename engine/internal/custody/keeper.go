@@ -23,6 +23,7 @@ type Keeper struct {
 	Budget int           // bytes that are read in one visit: a slice. 0, in tests: no limit, and nobody pays
 
 	queues map[*object.QP]*kept
+	shared map[*object.SRQ]*receives
 	size   int         // bytes of all that is kept
 	record *shm.BE32   // takes the place of the record of a queue pair while the queue pair is visited
 	list   object.List // scratch
@@ -37,8 +38,9 @@ type kept struct {
 	until    uint64 // device clock, until which blocks are held; 0: none are
 	sends    []entry
 
-	posted   uint64 // receives up to this count were found
-	receives []entry
+	own    receives  // of its own queue
+	shared *receives // or those of srq, once they were looked for
+	srq    *object.SRQ
 
 	polled map[uint32]uint64 // how far completions were taken, by the number of the completion queue
 }
@@ -46,14 +48,15 @@ type kept struct {
 // NewKeeper returns a Keeper that keeps nothing, for visits of slice bytes.
 func NewKeeper(slice int) Keeper {
 	return Keeper{Hold: HoldTime, Budget: slice, queues: make(map[*object.QP]*kept),
-		record: shm.BE32At(make([]byte, 8), 0)}
+		shared: make(map[*object.SRQ]*receives), record: shm.BE32At(make([]byte, 8), 0)}
 }
 
 // Drop ends the custody of a queue pair, if there is one.
 func (c *Keeper) Drop(q *object.QP) {
 	if k := c.queues[q]; k != nil {
 		c.release(&k.sends, len(k.sends))
-		c.release(&k.receives, len(k.receives))
+		c.release(&k.own.list, len(k.own.list))
+		c.leave(k)
 		delete(c.queues, q)
 	}
 }
@@ -132,18 +135,14 @@ func (c *Keeper) of(q *object.QP) *kept {
 	unseen := k != nil && k.found < q.SQ.Done // blocks were executed while nobody watched
 	if k == nil || k.life != q.Life || k.watches != watches(q) || unseen {
 		c.Drop(q)
-		k = &kept{life: q.Life, watches: watches(q), found: q.SQ.Done, posted: q.RQ.Done,
+		k = &kept{life: q.Life, watches: watches(q), found: q.SQ.Done, own: receives{posted: q.RQ.Done},
 			polled: make(map[uint32]uint64)}
 		c.queues[q] = k
 	}
 	k.released = max(k.released, q.SQ.Done)
 	c.release(&k.sends, ended(k.sends, completed(q)))
-	taken := 0
-	for taken < len(k.receives) && k.receives[taken].index < q.RQ.Done {
-		taken++
-	}
-	c.release(&k.receives, taken)
-	k.posted = max(k.posted, q.RQ.Done)
+	c.taken(&k.own, q.RQ.Done)
+	k.own.posted = max(k.own.posted, q.RQ.Done)
 	return k
 }
 

@@ -260,7 +260,8 @@ func TestSanitizerSeesChangedSharedReceives(t *testing.T) {
 	require.Empty(t, read())
 }
 
-// The device records how far completions were taken when their queue is destroyed.
+// The device records how far completions were taken when their queue is destroyed, and before that when a
+// queue pair is destroyed: its completions are then removed.
 func TestSanitizerSeesTheEndOfACompletionQueue(t *testing.T) {
 	s := newScene(t, Config{})
 	a := s.host("c")
@@ -274,11 +275,25 @@ func TestSanitizerSeesTheEndOfACompletionQueue(t *testing.T) {
 	for _, e := range []*end{p, q} {
 		a.call(control.OpDestroyQP, &control.QPN{QPN: e.num}, &control.Empty{})
 	}
-	require.Empty(t, read())
+	_, _, ok := c.next()
+	require.True(t, ok)
 	a.call(control.OpDestroyCQ, &control.CQN{CQN: c.num}, &control.Empty{})
 	all := read()
+	require.Equal(t, "polled polled polled ", kindsOf(all))
+	for i, taken := range []uint64{0, 0, 1} {
+		require.Equal(t, []uint64{uint64(c.num), taken}, []uint64{uint64(all[i].Queue), all[i].Value})
+	}
+}
+
+// A DCT has no completion queue for sends, so nothing is recorded of that when it is destroyed.
+func TestSanitizerSeesTheEndOfADCT(t *testing.T) {
+	s := newScene(t, Config{})
+	d := s.q.h.dct()
+	read := s.sanitize()
+	s.q.h.call(control.OpDestroyQP, &control.QPN{QPN: d.num}, &control.Empty{})
+	all := read()
 	require.Equal(t, "polled ", kindsOf(all))
-	require.Equal(t, []uint64{uint64(c.num), 0}, []uint64{uint64(all[0].Queue), all[0].Value})
+	require.Equal(t, d.cq.num, all[0].Queue)
 }
 
 // How far a program has taken completions is recorded before what it posts then.

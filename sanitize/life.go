@@ -176,6 +176,13 @@ func (s *Sanitizer) queueGone(e *trace.Event) {
 		s.destroyed(q, list)
 	}
 	s.neverConsumed(&q.receives, q.client, Access{QP: q.number})
+	if o := s.table.Queue(q.number); o != nil {
+		for _, number := range slices.Compact([]uint32{o.Info.SendCQ, o.Info.RecvCQ}) {
+			if c := s.cqs[number]; c != nil {
+				c.remove(q)
+			}
+		}
+	}
 	s.removeQueue(q)
 }
 
@@ -234,7 +241,8 @@ func (s *Sanitizer) cqIs(e *trace.Event) {
 		return
 	}
 	if c == nil && len(s.cqs) < mostQueues {
-		c = &cq{number: e.Queue, client: s.clientOf(uint32(e.Value)), since: s.now}
+		c = &cq{number: e.Queue, client: s.clientOf(uint32(e.Value)), since: s.now,
+			unread: map[uint32]uint64{}}
 		s.cqs[e.Queue], c.client.cqs[e.Queue] = c, c
 		s.active(c.client)
 	}

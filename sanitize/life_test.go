@@ -80,6 +80,37 @@ func TestNeverPolled(t *testing.T) {
 	require.Equal(t, "a completion queue had 2 completions without an error, and none was ever taken", x.reports[0].Text)
 }
 
+// libmlx5 removes the completions of a queue pair that was destroyed, as if the program took them. An event
+// says how many it had taken before.
+func TestNeverPolledBeforeTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		before int    // taken before the queue pair is destroyed; -1: no event says it
+		after  uint64 // and when the completion queue is
+		want   []string
+	}{
+		"removed":                       {0, 2, []string{"never-polled"}},
+		"left":                          {0, 0, []string{"never-polled"}},
+		"taken":                         {1, 2, nil},
+		"one of another queue is taken": {0, 3, nil},
+		"not known":                     {-1, 2, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := pair(t, Options{})
+			x.queue(0x57, 1, 0x58)
+			for range 2 {
+				x.execute(0x51, x.post(0x51, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
+			}
+			if c.before >= 0 {
+				x.add(trace.Event{Kind: trace.KindPolled, Queue: firstCQ + 1, Value: uint64(c.before)})
+			}
+			x.destroy(0x51)
+			x.execute(0x57, x.post(0x57, write(1, 0, 2, 0, 64)), 64, firstCQ+1)
+			x.destroyCQ(firstCQ+1, c.after)
+			x.requireCodes(c.want...)
+		})
+	}
+}
+
 // A program that ends with completions which it does not want is usual.
 func TestPolledOnce(t *testing.T) {
 	x := pair(t, Options{})

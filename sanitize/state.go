@@ -191,11 +191,13 @@ type record struct {
 type cq struct {
 	number  uint32
 	client  *client
-	since   uint64 // moment
-	loose   bool   // collapsed, or ignores overrun: nobody says which completions were taken
-	taken   bool   // at least one was, or nobody knows
-	known   bool   // no completion was written after the last event that says how many were taken
-	good    uint64 // completions without an error that were written
+	since   uint64            // moment
+	loose   bool              // collapsed, or ignores overrun: nobody says which completions were taken
+	taken   bool              // at least one was, or nobody knows
+	known   bool              // no completion was written after the last event that says how many were taken
+	good    uint64            // completions without an error that were written
+	unread  map[uint32]uint64 // completions of each queue pair, as long as none was taken
+	removed uint64            // those of them whose queue pair is gone: libmlx5 removes them
 	entries []completion
 	all     *clock // of all completions that were written
 }

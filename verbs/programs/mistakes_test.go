@@ -22,6 +22,7 @@ var mistakes = []struct{ name, code, first, second string }{
 	{"key-gone", "key-gone", `Use of a local key by PID:\n    qp \w+, wqe 0, SEND, key`, `Deregistration by PID:\n    key`},
 	{"destroyed-in-flight", "destroyed-in-flight", `Post by PID:\n    qp \w+, wqe 0, SEND`, `Destruction by PID:\n    qp`},
 	{"never-polled", "never-polled", `Destruction by PID:\n    cq`, ``},
+	{"never-polled-destroyed", "never-polled", `Destruction by PID:\n    cq`, ``},
 	{"race", "race", `Write of 64 bytes at \w+ by PID:\n    qp \w+, wqe 1, RDMA_WRITE, key`,
 		`Earlier write of 64 bytes at \w+ by PID:\n    qp \w+, wqe 1, RDMA_WRITE, key`},
 	{"race-read", "race", `Read of 64 bytes at \w+ by PID:\n    qp \w+, wqe 1, RDMA_READ, key`,

@@ -43,10 +43,22 @@ func RecordLastPolled(sh *object.Shard, q *object.CQ, mask uint32) {
 	}
 }
 
+// RecordLastPolledBy records how far the completions of q were taken when q is destroyed. Right after that
+// libmlx5 removes those of q, as if they were taken.
+func RecordLastPolledBy(sh *object.Shard, q *object.QP, mask uint32) {
+	RecordLastPolled(sh, q.SQ.CQ, mask)
+	if q.RQ.CQ != q.SQ.CQ {
+		RecordLastPolled(sh, q.RQ.CQ, mask)
+	}
+}
+
 // observe reads the consumer index of q into q.Taken, and reports whether that says how far q was polled.
 //
 // Observe: consumer index. Published by hostpath.CQ.Poll.
 func observe(q *object.CQ) bool {
+	if q.Consumer == nil { // a target of XRC and the send queue of a DCT have no completions of their own
+		return false
+	}
 	return !q.Collapsed && !q.Ignore && !q.Dead && readable(func() { q.Room(0) })
 }
 

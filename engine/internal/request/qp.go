@@ -5,6 +5,7 @@ package request
 import (
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/custody"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
@@ -209,6 +210,7 @@ func (c *Client) RemoveQP(q *object.QP) {
 	sh := c.Loop()
 	delete(sh.QPs, q.Num)
 	sh.Watchdog.Owners.Drop(uint64(q.Num))
+	custody.RecordLastPolledBy(&sh.Shard, q, c.Device.WatchesSanitize)
 	sh.SetState(q, control.StateRST)
 	recordGone(&sh.Shard, q.Watched, trace.KindQueueGone, q.Num)
 	c.Device.EndCustody(q)

@@ -211,6 +211,35 @@ func TestOneQueue(t *testing.T) {
 	require.Contains(t, x.reports[0].Hint, "IBV_SEND_FENCE")
 }
 
+// If the READ has brought its bytes before the WQE that sends them is found, a program that has not polled
+// its completion may have polled its memory. Strict says that a fence is missing then.
+func TestMissingFenceAfterTheRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		options Options
+		poll    bool
+		flags   uint8
+		want    []string
+	}{
+		"not polled":         {Options{}, false, 0, nil},
+		"strict, not polled": {Options{Strict: true}, false, 0, []string{"race"}},
+		"strict, fenced":     {Options{Strict: true}, false, wqe.FenceReads, nil},
+		"strict, polled":     {Options{Strict: true}, true, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := pair(t, c.options)
+			i := x.post(0x51, as(wqe.OpRDMARead, write(1, 0, 2, 0, 64)))
+			x.execute(0x51, i, 64, firstCQ+1)
+			if c.poll {
+				x.poll(firstCQ + 1)
+			}
+			m := write(1, 32, 2, 512, 64)
+			m.flags |= c.flags
+			x.post(0x51, m)
+			x.requireCodes(c.want...)
+		})
+	}
+}
+
 // Two clients of one process have one memory, and one program.
 func TestOneProcess(t *testing.T) {
 	x := newScript(t, Options{Strict: true})

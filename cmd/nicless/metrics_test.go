@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cmd/nicless/internal/enginetest"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
@@ -77,24 +78,12 @@ func scrape(t *testing.T, url string) (values map[string]float64, exemplars map[
 // The metrics of an engine are what a client of it does, and what is explained to it.
 func TestMetricsOfAnEngine(t *testing.T) {
 	socket, url := metricsEngine(t)
-	c, err := nicless.Dial(socket)
-	require.NoError(t, err)
-	pd, err := c.AllocPD()
-	require.NoError(t, err)
-	mr, err := pd.RegisterMemory(4096, nicless.FullAccess)
-	require.NoError(t, err)
-	cq, err := c.CreateCQ(nicless.CQConfig{})
-	require.NoError(t, err)
-	a, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	b, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	require.NoError(t, nicless.Pair(a, b, nicless.Connection{}))
-	done := make([]nicless.Completion, 1)
-	for _, rkey := range []uint32{mr.RKey(), mr.RKey(), mr.RKey() + 1} { // the last one is wrong
-		require.NoError(t, a.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
-			SGE: []nicless.SGE{mr.SGE(0, 100)}, RemoteAddr: mr.Addr() + 2048, RKey: rkey}))
-		_, err = cq.Wait(await.Context(t), done)
+	c := enginetest.Dial(t, socket, nicless.CQConfig{})
+	for _, wrong := range []uint32{0, 0, 1} { // the last one has a key that does not exist
+		wr := c.Write(100)
+		wr.RKey += wrong
+		require.NoError(t, c.A.PostSend(wr))
+		_, err := c.CQ.Wait(await.Context(t), make([]nicless.Completion, 1))
 		require.NoError(t, err)
 	}
 

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,30 +13,16 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/cmd/nicless/internal/enginetest"
 	"github.com/nicless/nicless/internal/await"
-	"github.com/nicless/nicless/server"
 	"github.com/nicless/nicless/trace"
 	"github.com/stretchr/testify/require"
 )
 
-// serveEngine runs an engine, and returns its socket and what stops it.
+// serveEngine runs an engine, and returns its socket and the function that stops it.
 func serveEngine(t *testing.T) (socket string, stop func()) {
 	socket = filepath.Join(t.TempDir(), "engine")
-	e, err := engine.New(engine.Config{})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(await.Context(t))
-	ended := make(chan error, 2)
-	started := make(chan struct{})
-	go func() { ended <- e.Run(ctx, func() { close(started) }) }()
-	<-started
-	l, err := server.Listen(e, socket, 0o600)
-	require.NoError(t, err)
-	go func() { ended <- l.Serve(ctx) }()
-	return socket, func() {
-		cancel()
-		require.NoError(t, errors.Join(<-ended, <-ended))
-	}
+	return socket, enginetest.Run(t, socket, nicless.Config{})
 }
 
 // engineTrace returns a file with the trace of an engine while a client used it.
@@ -76,27 +61,18 @@ func engineTrace(t *testing.T, use func(c *nicless.Context)) string {
 // The events that an engine records are shown in all forms.
 func TestTraceOfEngine(t *testing.T) {
 	name := engineTrace(t, func(c *nicless.Context) {
-		pd, err := c.AllocPD()
-		require.NoError(t, err)
-		mr, err := pd.RegisterMemory(1<<20, nicless.FullAccess)
-		require.NoError(t, err)
-		cq, err := c.CreateCQ(nicless.CQConfig{})
-		require.NoError(t, err)
-		a, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
-		require.NoError(t, err)
-		b, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
-		require.NoError(t, err)
-		require.NoError(t, nicless.Pair(a, b, nicless.Connection{}))
+		x := enginetest.On(t, c, 1<<20, nicless.CQConfig{})
 		done := make([]nicless.Completion, 1)
 		wait := func(n int) {
 			for range n {
-				_, err := cq.Wait(await.Context(t), done)
+				_, err := x.CQ.Wait(await.Context(t), done)
 				require.NoError(t, err)
 			}
 		}
 		post := func(op nicless.Op, n int) {
-			require.NoError(t, a.PostSend(&nicless.SendWR{Op: op, Flags: nicless.Signaled,
-				SGE: []nicless.SGE{mr.SGE(0, n)}, RemoteAddr: mr.Addr() + 1<<19, RKey: mr.RKey()}))
+			wr := x.Write(n)
+			wr.Op = op
+			require.NoError(t, x.A.PostSend(wr))
 		}
 		post(nicless.Write, 10_000)
 		wait(1)
@@ -104,11 +80,12 @@ func TestTraceOfEngine(t *testing.T) {
 		wait(1)
 		post(nicless.FetchAdd, 8)
 		wait(1)
-		require.NoError(t, b.PostRecv(&nicless.RecvWR{SGE: []nicless.SGE{mr.SGE(1<<18, 4096)}}))
+		require.NoError(t, x.B.PostRecv(&nicless.RecvWR{SGE: []nicless.SGE{x.MR.SGE(1<<18, 4096)}}))
 		post(nicless.SendImm, 100)
 		wait(2)
-		require.NoError(t, a.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
-			SGE: []nicless.SGE{mr.SGE(0, 8)}, RemoteAddr: mr.Addr() + 1<<30, RKey: mr.RKey()}))
+		wrong := x.Write(8)
+		wrong.RemoteAddr += 1 << 30
+		require.NoError(t, x.A.PostSend(wrong))
 		wait(1)
 	})
 	program, err := os.ReadFile("/proc/self/comm")
@@ -157,22 +134,9 @@ func TestTraceLive(t *testing.T) {
 	for _, name := range outputs { // each has a header, or the clients
 		await.Until(t, name+" begins", func() bool { return size(name) > 0 })
 	}
-	c, err := nicless.Dial(socket)
-	require.NoError(t, err)
-	pd, err := c.AllocPD()
-	require.NoError(t, err)
-	mr, err := pd.RegisterMemory(4096, nicless.FullAccess)
-	require.NoError(t, err)
-	cq, err := c.CreateCQ(nicless.CQConfig{})
-	require.NoError(t, err)
-	qp, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	peer, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	require.NoError(t, nicless.Pair(qp, peer, nicless.Connection{}))
-	require.NoError(t, qp.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
-		SGE: []nicless.SGE{mr.SGE(0, 64)}, RemoteAddr: mr.Addr() + 64, RKey: mr.RKey()}))
-	_, err = cq.Wait(await.Context(t), make([]nicless.Completion, 1))
+	c := enginetest.Dial(t, socket, nicless.CQConfig{})
+	require.NoError(t, c.A.PostSend(c.Write(64)))
+	_, err := c.CQ.Wait(await.Context(t), make([]nicless.Completion, 1))
 	require.NoError(t, err)
 	read := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(dir, name))

@@ -245,7 +245,8 @@ var mayImport = map[string][]string{
 	// The metrics of an engine: a client of its sockets, apart from where they are.
 	"cmd/nicless/internal/metrics": {".", "state", "fabric", "fabric/links", "internal/unixsock"},
 
-	"cmd/nicless/internal/latency": {".", "cqe", "trace", "state"},
+	"cmd/nicless/internal/latency":    {".", "cqe", "trace", "state"},
+	"cmd/nicless/internal/enginetest": {".", "internal/await"}, // tests only
 	"cmd/nicless/internal/web": {".", "cmd/nicless/internal/latency", "cqe", "fabric/links", "fault", "fault/rulefile", "field",
 		"internal/unixsock", "state", "tools/decodepage/answer", "trace", "trace/text", "wqe"},
 	"cmd/nicless/internal/top": {".", "cmd/nicless/internal/latency", "cqe", "fabric/links", "field", "internal/unixsock", "state",

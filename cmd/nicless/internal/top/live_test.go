@@ -3,13 +3,13 @@
 package top
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cmd/nicless/internal/enginetest"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
@@ -17,46 +17,28 @@ import (
 // The screen of an engine that runs has its queues, and the WQE and the completion of what was posted.
 func TestLive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "e")
-	ctx, stop := context.WithCancel(context.Background())
-	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- nicless.Serve(ctx, path, 0o600, nicless.Config{}, func() { close(ready) })
-	}()
-	await.Receive(t, "the engine is ready", ready)
-	c, err := nicless.Dial(path)
-	require.NoError(t, err)
-	pd, err := c.AllocPD()
-	require.NoError(t, err)
-	mr, err := pd.RegisterMemory(4096, nicless.FullAccess)
-	require.NoError(t, err)
-	cq, err := c.CreateCQ(nicless.CQConfig{PollOnly: true})
-	require.NoError(t, err)
-	a, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	b, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	require.NoError(t, nicless.Pair(a, b, nicless.Connection{}))
-	require.NoError(t, a.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
-		SGE: []nicless.SGE{mr.SGE(0, 5)}, RemoteAddr: mr.Addr() + 2048, RKey: mr.RKey()}))
+	stop := enginetest.Run(t, path, nicless.Config{})
+	c := enginetest.Dial(t, path, nicless.CQConfig{PollOnly: true})
+	require.NoError(t, c.A.PostSend(c.Write(5)))
 	got := make([]nicless.Completion, 1)
 	await.Until(t, "the WRITE completes", func() bool {
-		n, err := cq.Poll(got)
+		n, err := c.CQ.Poll(got)
 		require.NoError(t, err)
 		return n == 1
 	})
 
 	s := newScreen(t, Live(path), 120, 30)
 	require.Contains(t, s.text(), "[Queues]  Clients  CQs  2 of 2")
-	s.keys(fmt.Sprintf("/ 0x%x enter", a.QPN()))
+	s.keys(fmt.Sprintf("/ 0x%x enter", c.A.QPN()))
 	s.keys("N enter")
-	for s.m.page.number != a.QPN() { // the peer's row has the number, too
+	for s.m.page.number != c.A.QPN() { // the peer's row has the number, too
 		s.keys("esc down enter")
 	}
 	require.Contains(t, s.text(), "WQEs done 1  bytes 5")
 	s.keys("tab")
 	require.Contains(t, s.text(), "> 0 done   RDMA_WRITE raddr")
-	require.Contains(t, s.text(), "qpn           "+fmt.Sprint(a.QPN()))
-	for s.m.page.current().queue == a.QPN() {
+	require.Contains(t, s.text(), "qpn           "+fmt.Sprint(c.A.QPN()))
+	for s.m.page.current().queue == c.A.QPN() {
 		s.keys("tab")
 	}
 	require.Contains(t, s.text(), "SUCCESS RDMA_WRITE")
@@ -68,7 +50,6 @@ func TestLive(t *testing.T) {
 		return strings.Contains(s.text(), "(it has gone)")
 	})
 	stop()
-	require.NoError(t, await.Receive(t, "the engine ends", ended))
 	s.keys("esc refresh")
 	require.Contains(t, s.text(), "ENGINE GONE (no such file or directory)")
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cmd/nicless/internal/enginetest"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
@@ -25,23 +26,8 @@ func serveEngine(t *testing.T) string {
 	t.Helper()
 	t.Chdir(t.TempDir()) // pages and pictures show the path
 	path := "engine.sock"
-	t.Cleanup(runEngine(t, path))
+	t.Cleanup(enginetest.Run(t, path, nicless.Config{}))
 	return path
-}
-
-// runEngine runs an engine in this process until stop is called.
-func runEngine(t *testing.T, path string) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- nicless.Serve(ctx, path, 0o600, nicless.Config{}, func() { close(ready) })
-	}()
-	await.Receive(t, "the engine is ready", ready)
-	return func() {
-		cancel()
-		require.NoError(t, await.Receive(t, "the engine ends", ended))
-	}
 }
 
 // serve serves the page of an engine, and returns its address.
@@ -70,42 +56,12 @@ func serveIt(t *testing.T, s *Server) string {
 	return "http://" + l.Addr().String() + "/"
 }
 
-// writer posts signaled WRITEs until the test ends, and returns the number of its queue. It sleeps until
-// each has completed: at full rate it and the engine would take both cores of a small machine.
+// writer posts WRITEs until the test ends, and returns the number of its queue.
 func writer(t *testing.T, path string) uint32 {
 	t.Helper()
-	c, err := nicless.Dial(path)
-	require.NoError(t, err)
-	pd, err := c.AllocPD()
-	require.NoError(t, err)
-	mr, err := pd.RegisterMemory(4096, nicless.FullAccess)
-	require.NoError(t, err)
-	cq, err := c.CreateCQ(nicless.CQConfig{})
-	require.NoError(t, err)
-	a, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	b, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	require.NoError(t, nicless.Pair(a, b, nicless.Connection{}))
-	ctx, quit := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		got, wr := make([]nicless.Completion, 1), &nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
-			SGE: []nicless.SGE{mr.SGE(0, 8)}, RemoteAddr: mr.Addr() + 2048, RKey: mr.RKey()}
-		err := a.PostSend(wr)
-		for err == nil {
-			if _, err = cq.Wait(ctx, got); err == nil {
-				err = a.PostSend(wr)
-			}
-		}
-		ended <- err
-	}()
-	t.Cleanup(func() {
-		quit()
-		require.ErrorIs(t, await.Receive(t, "the writer ends", ended), context.Canceled)
-		require.NoError(t, c.Close())
-	})
-	return a.QPN()
+	queue, stop := enginetest.Writer(t, path)
+	t.Cleanup(stop)
+	return queue
 }
 
 // frames returns a function that reads the next frame of a stream.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cmd/nicless/internal/enginetest"
 	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/fabric/links"
 	"github.com/nicless/nicless/state"
@@ -64,14 +66,14 @@ func TestBrowserPolicyStopsScripts(t *testing.T) {
 // The page says so when the engine has gone, keeps what it has, and goes on with another one.
 func TestBrowserEngineComesBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "e")
-	stop := runEngine(t, path)
+	stop := enginetest.Run(t, path, nicless.Config{})
 	p := chromium.Open(t, serve(t, Options{Socket: path}))
 	waitFor(t, p, "the engine", "document.querySelector('#total').textContent.includes('0 clients')")
 	require.Equal(t, "", p.Text("#problem"))
 	stop()
 	waitFor(t, p, "what has happened", "document.querySelector('#problem').textContent.startsWith('The engine does not answer')")
 	require.Contains(t, p.Text("#engine"), path, "what was known")
-	defer runEngine(t, path)()
+	defer enginetest.Run(t, path, nicless.Config{})()
 	waitFor(t, p, "another engine", "document.querySelector('#problem').hidden")
 	requireNoProblems(t, p)
 }

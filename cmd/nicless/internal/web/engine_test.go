@@ -46,6 +46,12 @@ func serveIt(t *testing.T, s *Server) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	return serveAt(t, s, l)
+}
+
+// serveAt serves at a listener until the test ends, and returns the address.
+func serveAt(t *testing.T, s *Server, l net.Listener) string {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()

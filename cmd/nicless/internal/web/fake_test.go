@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,12 @@ import (
 // the path of the socket.
 func fakeEngine(t *testing.T, s *state.Snapshot, reports []links.Report) string {
 	t.Helper()
+	return countingEngine(t, s, reports, new(atomic.Int64))
+}
+
+// countingEngine is fakeEngine, and counts how often it is asked for its state.
+func countingEngine(t *testing.T, s *state.Snapshot, reports []links.Report, asked *atomic.Int64) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "e.sock")
 	l, err := net.Listen("unix", path+state.Suffix)
 	require.NoError(t, err)
@@ -34,6 +41,7 @@ func fakeEngine(t *testing.T, s *state.Snapshot, reports []links.Report) string 
 			if err != nil {
 				return
 			}
+			asked.Add(1)
 			tellAll(c, s)
 		}
 	}()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/latency"
 	"github.com/nicless/nicless/fabric/links"
 	"github.com/nicless/nicless/state"
 )
@@ -17,10 +16,10 @@ const (
 	mostErrors  = 50
 )
 
-// A frame is one event of a stream: what the page shows from now on.
+// A frame is what the page shows from one event of a stream on. The event has a member "pause", too: the
+// milliseconds until the next one.
 type frame struct {
 	Error   string         `json:"error,omitempty"` // why the engine does not answer
-	Pause   int64          `json:"pause"`           // milliseconds until the next frame
 	Socket  string         `json:"socket"`
 	Control bool           `json:"control"`
 	Device  *state.Device  `json:"device,omitempty"`
@@ -53,7 +52,7 @@ type chosenFrame struct {
 
 // frameOf makes a frame of a look. It asks the engine for the ring of the selected queue, if there is one.
 func (s *Server) frameOf(ctx context.Context, l *look, v *view) *frame {
-	f := &frame{Pause: l.pause.Milliseconds(), Socket: s.opt.Socket, Control: s.opt.Control, Rows: []row{},
+	f := &frame{Socket: s.opt.Socket, Control: s.opt.Control, Rows: []row{},
 		Errors: []state.Error{}, Links: l.links}
 	if l.err != nil {
 		f.Error = l.err.Error()
@@ -84,7 +83,7 @@ func (s *Server) sample(ctx context.Context, f *frame) {
 	if c == nil || f.Error != "" || c.Rate.WQEs == 0 {
 		return
 	}
-	got, err := latency.Measure(ctx, s.opt.Socket, c.Number)
+	got, err := s.measure(ctx, s.opt.Socket, c.Number)
 	if err != nil {
 		return // the queue may have gone meanwhile
 	}

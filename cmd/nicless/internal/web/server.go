@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nicless/nicless/cmd/nicless/internal/latency"
 	"github.com/nicless/nicless/state"
 	"github.com/nicless/nicless/tools/decodepage/answer"
 )
@@ -52,6 +53,7 @@ type Options struct {
 type Server struct {
 	opt      Options
 	readTime time.Duration
+	measure  func(ctx context.Context, socket string, queue uint32) (latency.Sample, error)
 	looker   looker
 	rules    ruleset
 	streams  chan struct{} // has an element for each that is open
@@ -66,7 +68,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}
-	return &Server{opt: o, readTime: readTime, rules: ruleset{socket: o.Socket},
+	return &Server{opt: o, readTime: readTime, measure: latency.Measure, rules: ruleset{socket: o.Socket},
 		looker:  looker{socket: o.Socket, cpu: o.CPU, interval: interval},
 		streams: make(chan struct{}, mostStreams), calls: make(chan struct{}, mostCalls)}
 }

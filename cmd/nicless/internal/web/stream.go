@@ -3,7 +3,7 @@
 package web
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,15 +40,11 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	for {
-		l := s.looker.look(r.Context())
-		begin := s.opt.CPU()
-		f := s.frameOf(r.Context(), &l, v)
-		s.sample(r.Context(), f)
-		f.Pause = max(f.Pause, pauseAfter(s.opt.CPU()-begin, s.looker.interval).Milliseconds())
-		if r.Context().Err() != nil {
+		event, pause, err := s.next(r.Context(), v)
+		if err != nil || r.Context().Err() != nil {
 			return
 		}
-		if err := send(w, f, s.readTime); err != nil {
+		if err := send(w, event, s.readTime); err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				s.opt.Log(fmt.Sprintf("the page at %s has read nothing for %v, and is dropped", r.RemoteAddr, s.readTime))
 			}
@@ -57,25 +53,35 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-time.After(time.Duration(f.Pause) * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }
 
-// send writes a frame. It returns an error that wraps os.ErrDeadlineExceeded if the browser does not take it
-// in time.
-func send(w http.ResponseWriter, f *frame, within time.Duration) error {
-	var b bytes.Buffer
-	b.WriteString("data: ")
-	if err := json.NewEncoder(&b).Encode(f); err != nil { // one line
-		return err
+// next makes the next event of a stream, and says how long the stream pauses after it: for a look at the
+// engine, the frame with the latency sample, and its encoding. Only these bytes wait for a browser: a frame
+// refers to all that the engine has said.
+func (s *Server) next(ctx context.Context, v *view) (event []byte, pause time.Duration, err error) {
+	l := s.looker.look(ctx)
+	begin := s.opt.CPU()
+	f := s.frameOf(ctx, &l, v)
+	s.sample(ctx, f)
+	body, err := json.Marshal(f) // one line
+	if err != nil {
+		return nil, 0, err
 	}
-	b.WriteString("\n")
+	pause = max(l.pause, pauseAfter(s.opt.CPU()-begin, s.looker.interval))
+	return fmt.Appendf(nil, "data: {\"pause\":%d,%s\n\n", pause.Milliseconds(), body[1:]), pause, nil
+}
+
+// send writes an event. It returns an error that wraps os.ErrDeadlineExceeded if the browser does not take it
+// in time.
+func send(w http.ResponseWriter, event []byte, within time.Duration) error {
 	c := http.NewResponseController(w)
 	if err := c.SetWriteDeadline(time.Now().Add(within)); err != nil {
 		return err
 	}
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if _, err := w.Write(event); err != nil {
 		return err
 	}
 	return c.Flush()

@@ -5,10 +5,13 @@ package web
 import (
 	"flag"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cmd/nicless/internal/enginetest"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/tools/chromium"
 	"github.com/stretchr/testify/require"
@@ -97,6 +100,49 @@ func TestBrowserFaults(t *testing.T) {
 	// The answer to wrong rules has a status that the browser reports, too.
 	requireNoProblems(t, p, "network: error: Failed to load resource: "+
 		"the server responded with a status of 422 (Unprocessable Entity)")
+}
+
+// Rules end with the engine that obeys them: the page says so, and can switch them on in another one.
+func TestBrowserFaultsOfAnEngineThatEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "e")
+	stop := enginetest.Run(t, path, nicless.Config{})
+	const token = "0123456789abcdef"
+	p := chromium.Open(t, serve(t, Options{Socket: path, Token: token, Control: true})+"?token="+token)
+	waitFor(t, p, "the form", "document.querySelector('#rules-form').checkVisibility()")
+	set := func() {
+		p.Do(chromedp.SetValue(chromedp.CSS("#rules"), rules), chromedp.Click(chromedp.CSS("#rules-on")))
+		waitFor(t, p, "the rules", "document.querySelector('#rules-text').textContent === 'The rules are on.'")
+		waitFor(t, p, "the engine's count", "document.querySelector('#total').textContent.includes(' 1 rules of faults')")
+	}
+	set()
+	stop()
+	waitFor(t, p, "the engine has gone", "!document.querySelector('#problem').hidden")
+	waitFor(t, p, "no rules", "document.querySelector('#rules-text').textContent === 'No rules are on.'")
+	defer enginetest.Run(t, path, nicless.Config{})()
+	waitFor(t, p, "another engine", "document.querySelector('#problem').hidden")
+	waitFor(t, p, "the engine's count", "document.querySelector('#total').textContent.includes(' 0 rules of faults')")
+	set()
+	requireNoProblems(t, p)
+}
+
+// Two servers at two ports of a host, in one browser: each keeps its token, although browsers send the
+// cookies of a host to all its ports.
+func TestBrowserTwoServers(t *testing.T) {
+	path := serveEngine(t)
+	var at, first []string
+	for _, token := range []string{"0123456789abcdef", "fedcba9876543210"} {
+		address := serve(t, Options{Socket: path, Token: token})
+		at, first = append(at, address), append(first, address+"?token="+token)
+	}
+	p := chromium.Open(t, first[0])
+	for _, address := range []string{first[1], at[0], at[1], at[0]} {
+		p.Do(chromedp.Navigate(address))
+		waitFor(t, p, "the engine", "document.querySelector('#total').textContent.includes('0 clients')")
+		p.Do(chromedp.SetValue(chromedp.CSS("#text"), "IBV_WC_REM_ACCESS_ERR"),
+			chromedp.Click(chromedp.CSS("#decode")))
+		waitFor(t, p, "the answer", "document.querySelector('#result').textContent.includes('remote access error')")
+	}
+	requireNoProblems(t, p)
 }
 
 const rules = "rules:\n  - match: {opcode: SEND, nth: 3}\n    stall: 5ms\n"

@@ -3,8 +3,10 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,6 +69,28 @@ func TestToken(t *testing.T) {
 	require.Equal(t, 200, ask(o, false, "GET", "/", "Cookie", c.Name+"="+c.Value).Code)
 	require.Equal(t, 401, ask(o, false, "GET", "/events", "Cookie", c.Name+"=x").Code)
 	require.Equal(t, 401, ask(o, false, "POST", "/decode", "Origin", "http://127.0.0.1:8080").Code)
+}
+
+// A browser sends each server the cookies of all ports of its host. Chromium keeps 180 for a host: the header
+// of a request has room for them.
+func TestCookiesOfManyPorts(t *testing.T) {
+	const token = "ABCDEFGHIJKLMNOPQRSTUVWXYZ" // as long as those that are generated
+	address := serve(t, Options{Socket: filepath.Join(t.TempDir(), "none"), Token: token})
+	r, err := http.NewRequest("GET", address, nil)
+	require.NoError(t, err)
+	for port := range 179 {
+		r.AddCookie(&http.Cookie{Name: cookieOf(fmt.Sprint("127.0.0.1:", 65535-port)), Value: token[1:] + "x"})
+	}
+	own := &http.Cookie{Name: cookieOf(r.Host), Value: token}
+	get := func() int {
+		a, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		return a.StatusCode
+	}
+	require.Equal(t, http.StatusUnauthorized, get(), "the tokens of others")
+	r.AddCookie(own)
+	require.Equal(t, http.StatusOK, get())
 }
 
 // Pages of other sites can have browsers send requests, but not as this server's page.

@@ -96,15 +96,7 @@ func TestBrowserGraphOfLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := chromium.Open(t, serve(t, Options{Socket: fakeEngine(t, s, c.links)}))
 			waitFor(t, p, "a frame", "document.querySelectorAll('#rows tr').length === 3")
-			p.Do(chromedp.Evaluate[chromedp.Void](`import("./fabric.js").then(({ fabricOf }) => {
-				new EventSource("events?sort=queue").onmessage = (event) => {
-					const { columns, edges } = fabricOf(JSON.parse(event.data));
-					window.joined = edges.filter((e) => e[2] === 2).map((e) => e[1] + ">" + e[3]).join(" ") + " | " +
-						[...columns[2].keys()];
-				};
-			}); undefined`))
-			waitFor(t, p, "the graph", "window.joined !== undefined")
-			require.Equal(t, c.want, chromium.Evaluate[string](p, "window.joined"))
+			require.Equal(t, c.want, graph(t, p))
 			requireNoProblems(t, p)
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/fabric/links"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs"
 	"github.com/spf13/cobra"
 )
@@ -294,18 +295,18 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	}
 	reported := service.reportStop(ctx, stderr)
 	defer reported()
-	serveMetrics, stopMetrics, err := f.listenForMetrics(stderr)
+	served, err := listenForMetrics("engine", f.metrics)
 	if err != nil {
 		return err
 	}
-	defer stopMetrics()
+	defer served.stop()
 	beginSanitizer, endSanitizer := func() {}, func() {}
 	if f.sanitize {
 		beginSanitizer, endSanitizer = sanitizeClients(f.socket, stderr)
 	}
 	err = nicless.Serve(ctx, f.socket, fs.FileMode(mode), cfg, func() {
 		fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", f.socket, os.Getpid())
-		serveMetrics()
+		served.serve(f.socket, func(port int) string { return nic.Names(f.names).Of(uint8(port)) }, stderr)
 		beginSanitizer()
 		if f.readyFD > 0 {
 			notifyReady(f.readyFD)

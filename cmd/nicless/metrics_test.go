@@ -5,11 +5,16 @@ package main
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nicless/nicless"
@@ -123,4 +128,44 @@ func TestMetricsOfAnEngine(t *testing.T) {
 	require.Equal(t, 3.0, values["nicless_wqes_total"])
 	require.Equal(t, 3.0, values["nicless_client_wqes_total"+series])
 	require.Zero(t, values["nicless_client_queues"+series])
+}
+
+// nicless run --metrics serves the metrics of the program's engine until the program has ended.
+func TestMetricsOfARun(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	command := func(address string) *exec.Cmd {
+		c := exec.Command("nicless", "run", "--private", "--devices", "2", "--device-name", "mlx5_%d", "--metrics", address, "--",
+			"sh", "-c", `puts "" right right wrong; read line`)
+		c.Env = append(os.Environ(), "NICLESS_SHIM="+harmless(), "XDG_RUNTIME_DIR="+t.TempDir(), "GORACE=atexit_sleep_ms=0")
+		return c
+	}
+	refused, err := command(listener.Addr().String()).CombinedOutput()
+	require.ErrorContains(t, err, "exit status 125")
+	require.Contains(t, string(refused), fmt.Sprintf("error: run: --metrics %s: bind: address already in use\n", listener.Addr()))
+	require.Contains(t, string(refused), "hint: another engine or exporter may have the port")
+
+	c := command("127.0.0.1:0")
+	in, err := c.StdinPipe()
+	require.NoError(t, err)
+	errs, err := c.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	lines := bufio.NewScanner(errs)
+	require.True(t, lines.Scan())
+	url, ok := strings.CutPrefix(lines.Text(), "nicless: metrics at ")
+	require.True(t, ok, lines.Text())
+	var values map[string]float64
+	await.Until(t, "the metrics have what the program has done", func() bool {
+		values, _ = scrape(t, url)
+		return values["nicless_wqes_total"] == 3 && values["nicless_clients"] == 0
+	})
+	require.Equal(t, 1.0, values["nicless_up"])
+	require.Equal(t, 1.0, values["nicless_wqes_failed_total"])
+	require.NoError(t, in.Close()) // read ends
+	require.False(t, lines.Scan(), lines.Text())
+	require.ErrorContains(t, c.Wait(), "exit status 1", "that of read at the end of its input")
+	_, err = http.Get(url)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/nicless/nicless/verbs"
 	"github.com/spf13/cobra"
@@ -59,9 +57,8 @@ const runFlagsUsage = `Flags:
   --link LINK     a link of such an engine to others; see nicless engine --help.
                   Without it, RoCE opens by itself when the program connects to
                   an address elsewhere, or waits for connections of rdma_cm
-  --slow-memory   leave the memory that the program registers where it is; the
-                  kernel copies the data. By default the engine maps the pages,
-                  which is ten times as fast; docs/VERBS.md says what differs
+  --slow-memory   leave registered memory where it is; the kernel copies. By
+                  default the engine maps it, ten times as fast: docs/VERBS.md
   --no-devx       the program may not use firmware commands (DEVX) of mlx5, by
                   which UCX, NVSHMEM, NCCL and DOCA make queues; --devx: it may
                   (default, unless the engine was started with --no-devx)
@@ -81,6 +78,7 @@ const runFlagsUsage = `Flags:
   --faults FILE   the engine obeys the rules of faults in FILE while the program
                   runs, for all its programs that they match; see nicless fault
                   --help. Afterwards this command says how often each has acted
+  --metrics ADDRESS  meanwhile serve metrics of the engine: docs/METRICS.md
   --fail-on-explanation[=CODE,...]  the exit status is 121 if the program's is 0
                   but the engine has explained mistakes of it (default: of all
                   codes but fault-injected, port-down, gid-changed)
@@ -112,7 +110,7 @@ type runFlags struct {
 	sanitizer              sanitizeFlags
 	trace                  string
 	replay                 bool
-	faults, junit          string
+	faults, junit, metrics string
 	codes                  []string // --fail-on-explanation
 	gpu                    gpuFlags
 }
@@ -140,6 +138,7 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	_ = c.MarkFlagFilename("trace")
 	c.Flags().StringVar(&f.faults, "faults", "", "file of rules of faults")
 	_ = c.MarkFlagFilename("faults")
+	c.Flags().StringVar(&f.metrics, "metrics", "", "address at which metrics are served")
 	c.Flags().StringSliceVar(&f.codes, "fail-on-explanation", nil, "codes of explained mistakes that fail")
 	c.Flags().Lookup("fail-on-explanation").NoOptDefVal = allCodes
 	c.Flags().StringVar(&f.junit, "junit", "", "file of a report")
@@ -271,6 +270,12 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 		}
 		defer stop()
 	}
+	served, err := listenForMetrics(c.Name(), f.metrics)
+	if err != nil {
+		return failed(err)
+	}
+	defer served.stop()
+	served.serve(place.socket, place.device, stderr)
 	end, err := f.collect(place.socket, args, stderr)
 	if err != nil {
 		return failed(err)
@@ -300,50 +305,6 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 		awaitDeparture(place.socket, patience)
 	}
 	return end(err)
-}
-
-// collect begins to collect explanations, if a flag asks for it. end takes the error with which the program
-// has ended, and returns that of this command.
-func (f *runFlags) collect(socket string, args []string, w io.Writer) (end func(error) error, err error) {
-	if f.codes == nil && f.junit == "" && f.gpu.order == 0 {
-		return func(program error) error { return program }, nil
-	}
-	var report *os.File
-	if f.junit != "" {
-		report, err = os.Create(f.junit)
-		if err != nil {
-			return nil, fmt.Errorf("--junit: %w", err)
-		}
-	}
-	stop, err := collectExplanations(socket, f.codes)
-	if err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	return func(program error) error {
-		j, err := stop()
-		if report != nil {
-			err = errors.Join(err, writeJUnit(report, args, began, program, j))
-		}
-		if (f.codes != nil || f.gpu.order != 0) && !f.explain {
-			j.print(w)
-		}
-		if program != nil || j.count > 0 {
-			f.gpu.orders.print(w)
-		}
-		switch {
-		case program != nil:
-			if err != nil {
-				fmt.Fprintf(w, "nicless: error: %v\n", err)
-			}
-			return program
-		case err != nil:
-			return failed(err)
-		case f.codes != nil && j.count > 0:
-			return failf(statusExplained, "nicless explain CODE says more about each", "run: %v", j)
-		}
-		return nil
-	}, nil
 }
 
 // check returns an error if flags cannot be combined or --devices is out of range.

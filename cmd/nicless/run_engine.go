@@ -64,6 +64,16 @@ func (p place) names() (names []string) {
 	return names
 }
 
+// device returns the name of the device at a port of the engine.
+func (p place) device(port int) string {
+	names := p.names()
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(len(a), len(b)) }) // 2 before 10
+	if port >= len(names) {
+		return ""
+	}
+	return names[port]
+}
+
 // devices returns the number of devices that programs see.
 func (p place) devices() int { return len(p.names()) }
 

@@ -56,6 +56,50 @@ func counts(codes []string, code string) bool {
 	return slices.Contains(codes, code)
 }
 
+// collect begins to collect explanations, if a flag asks for it. end takes the error with which the program
+// has ended, and returns that of this command.
+func (f *runFlags) collect(socket string, args []string, w io.Writer) (end func(error) error, err error) {
+	if f.codes == nil && f.junit == "" && f.gpu.order == 0 {
+		return func(program error) error { return program }, nil
+	}
+	var report *os.File
+	if f.junit != "" {
+		report, err = os.Create(f.junit)
+		if err != nil {
+			return nil, fmt.Errorf("--junit: %w", err)
+		}
+	}
+	stop, err := collectExplanations(socket, f.codes)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	return func(program error) error {
+		j, err := stop()
+		if report != nil {
+			err = errors.Join(err, writeJUnit(report, args, began, program, j))
+		}
+		if (f.codes != nil || f.gpu.order != 0) && !f.explain {
+			j.print(w)
+		}
+		if program != nil || j.count > 0 {
+			f.gpu.orders.print(w)
+		}
+		switch {
+		case program != nil:
+			if err != nil {
+				fmt.Fprintf(w, "nicless: error: %v\n", err)
+			}
+			return program
+		case err != nil:
+			return failed(err)
+		case f.codes != nil && j.count > 0:
+			return failf(statusExplained, "nicless explain CODE says more about each", "run: %v", j)
+		}
+		return nil
+	}, nil
+}
+
 // An explained has the explanations for a program.
 type explained struct {
 	codes  []string

@@ -118,8 +118,8 @@ arm64-test: ## formats, posting and the engine's steps as arm64 programs (needs 
 site: ## the documentation as a site for browsers, with the decoder, in site/; it works from file:// too
 	$(GO) run ./tools/site -o site
 
-screenshots: ## pictures of nicless web, the decoder and the site, in bin/screenshots (needs chromium)
-	CI=true $(GO) test ./tools/decodepage ./tools/site ./cmd/nicless/internal/web -count=1 -args -screenshots $(CURDIR)/bin/screenshots
+screenshots: ## pictures of nicless web and top, the decoder and the site, in bin/screenshots (needs chromium)
+	CI=true $(GO) test ./tools/decodepage ./tools/site ./cmd/nicless/internal/web ./cmd/nicless/internal/top -count=1 -args -screenshots $(CURDIR)/bin/screenshots
 
 man: ## manual pages of the command, in MANDIR (man)
 	@$(GO) run ./cmd/nicless man $(MANDIR)

@@ -87,7 +87,8 @@
 //   - pollrun.go: how many completions are alike and are polled in one loop
 //   - resolve.go: which work request a CQE completes
 //   - fault.go: the error of a completion: which reason of the device is its own, or its cause
-//   - stack.go: which calls of a program have posted a work request
+//   - stack.go: where the last requests of a queue were posted; depot.go: which calls led there
+//   - postfinder.go: which stack belongs to a post that the device has found
 //   - table.go: which QP a user index means
 //   - collapsed.go: whether a collapsed queue has a new completion
 //   - compressed.go: whether an entry is the title of a session; cqe/mini.go expands its minis

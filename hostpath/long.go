@@ -178,8 +178,8 @@ func (q *SendRing) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence u
 	if err != nil {
 		panic("hostpath: a WQE that check has passed: " + err.Error())
 	}
-	if q.traces != nil {
-		q.traces[count&(q.size-1)].note()
+	if q.posts != nil {
+		q.posts.note(count, count)
 	}
 	q.slots[count&(q.size-1)] = noted(wr.ID, blocks, wr.Op)
 	for i := uint64(1); i < blocks; i++ {

@@ -14,6 +14,7 @@ type RQConfig struct {
 	Ring   []byte // entries of Stride bytes; their number is a power of two up to 32768
 	Stride int    // size of an entry in bytes: 16 for each SGE that the entry may have; a power of two
 	Record []byte // the QP's doorbell record, 8 bytes; the queue writes the first word
+	Stacks bool   // note where each receive was posted; a post takes a microsecond more
 }
 
 // An RQ is a receive queue without signatures. One goroutine at a time may
@@ -25,6 +26,7 @@ type RQ struct {
 	size   uint64 // entries
 	stride uint64
 	record *shm.BE32
+	posts  *Posts // nil without RQConfig.Stacks
 	_      [64]byte
 
 	// These fields belong to the poster.
@@ -50,9 +52,13 @@ func NewRQ(c RQConfig) (*RQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &RQ{
+	q := &RQ{
 		ring: c.Ring, ids: make([]uint64, size), size: size, stride: uint64(c.Stride), record: record,
-	}, nil
+	}
+	if c.Stacks {
+		q.posts = newPosts(size)
+	}
+	return q, nil
 }
 
 // entries returns how many entries of stride bytes a ring has.
@@ -91,6 +97,9 @@ func (q *RQ) PostRecv(wr *RecvWR) error {
 	}
 	endRecv(list, at)
 	q.ids[q.next&(q.size-1)] = wr.ID
+	if q.posts != nil {
+		q.posts.note(q.next, q.next)
+	}
 	q.next++
 	return nil
 }

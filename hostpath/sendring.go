@@ -27,7 +27,7 @@ type SQConfig struct {
 	Signature bool // the QP was made with wq_signature
 	MaxInline int  // largest length of SendWR.Data in bytes; 0: no inline data
 	MaxSGE    int  // largest number of SGEs in a work request, at least 1
-	Stacks    bool // note where each work request was posted, for its error; a post takes a microsecond more
+	Stacks    bool // note where each work request was posted; a post takes a microsecond more
 }
 
 // A slot notes which work request begins in a block of the ring.
@@ -62,7 +62,7 @@ type SendRing struct {
 	maxInline int            // SQConfig.MaxInline
 	maxSGE    int            // SQConfig.MaxSGE
 	flagTable [8]uint8       // field fm_ce_se, indexed by Flags
-	traces    []trace        // one for each block of the ring; nil without SQConfig.Stacks
+	posts     *Posts         // nil without SQConfig.Stacks
 	_         [64]byte
 
 	// posted is the count of the first block that is not rung. It has one writer, the caller of
@@ -110,7 +110,7 @@ func (q *SendRing) setUp(c SQConfig) error {
 	q.base = wqe.MakeOpWord(0, 0, c.QPN, 0)
 	q.shortMax, q.maxInline, q.maxSGE = min(c.MaxInline, wqe.MoveInlineMost), c.MaxInline, c.MaxSGE
 	if c.Stacks {
-		q.traces = make([]trace, size)
+		q.posts = newPosts(size)
 	}
 	if c.Transport != UD && !c.Signature && !c.Stacks {
 		q.short = 1 << c.Transport
@@ -183,10 +183,7 @@ func (q *SendRing) fail(c *Completion) {
 // stack returns where the work request at count was posted, or nil if that is not known. Only the poller
 // calls it.
 func (q *SendRing) stack(count uint64) []string {
-	if q.traces == nil {
-		return nil
-	}
-	return q.traces[count&(q.size-1)].lines()
+	return q.posts.stack(count).Lines()
 }
 
 // block returns the block with the given count.

@@ -18,6 +18,7 @@ type SRQConfig struct {
 	Stride int
 
 	Record []byte // the doorbell record, 4 bytes
+	Stacks bool   // note where each receive was posted; a post takes a microsecond more
 }
 
 // An SRQ is a receive queue that several QPs share. Its entries complete in any order, and
@@ -36,6 +37,8 @@ type SRQ struct {
 	head   uint16 // first entry of the free list: the entry to post next
 	tail   uint16 // last entry of the free list
 	count  uint16 // number of receives posted so far; wraps
+	noted  uint64 // the same, as far as posts has noted them
+	posts  *Posts // nil without SRQConfig.Stacks
 	_      [64]byte
 
 	// top and below are a stack of the entries that pollers have given back. top is 1 plus the
@@ -68,6 +71,9 @@ func NewSRQ(c SRQConfig) (*SRQ, error) {
 	for i := range uint16(size - 1) {
 		q.link(i, i+1)
 	}
+	if c.Stacks {
+		q.posts = newPosts(size)
+	}
 	return q, nil
 }
 
@@ -95,6 +101,10 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 	}
 	endRecv(list, len(wr.SGE)*wqe.DataSize)
 	q.ids[i] = wr.ID
+	if q.posts != nil {
+		q.posts.note(uint64(i), q.noted)
+		q.noted++
+	}
 	q.busy[i].Store(true) // pairs with the CompareAndSwap in take
 	q.count++
 	return nil

@@ -125,7 +125,7 @@ func (s *Sanitizer) bufferChanged(e *trace.Event, shared bool) {
 func (s *Sanitizer) receiveAccess(r *receive, i uint64) Access {
 	a := s.clientAccess(r.client, "receive")
 	index := r.index
-	a.Index, a.Ticks = &index, r.time
+	a.Index, a.Ticks, a.Stack = &index, r.time, r.stack
 	if r.shared {
 		a.SRQ = r.queue
 	} else {
@@ -177,7 +177,7 @@ func (s *Sanitizer) entryRewritten(e *trace.Event, shared bool) {
 	}
 	b := s.receiveAccess(r, 0)
 	a := b
-	a.Does, b.Does, b.Ticks = "post", "store", s.ticks
+	a.Does, b.Does, b.Ticks, b.Stack = "post", "store", s.ticks, nil
 	s.report(subject{code: ReceiveRewritten, a: e.Queue, b: uint32(e.Index)}, Report{
 		Text: "an entry of a receive queue was written again, after it was posted and before a message came: " +
 			difference(was, is),

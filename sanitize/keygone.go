@@ -69,6 +69,7 @@ func (s *Sanitizer) receiveKeys(e *trace.Event, c *client, r *receive, list []wq
 		}
 		if r == nil {
 			r = &receive{index: e.Index, queue: e.Queue, shared: e.Count != 0, client: c}
+			r.stack = s.receiveStack(r)
 		}
 		a := s.receiveAccess(r, mostPieces)
 		a.Does, a.Key = "use of the key of a receive", d.LKey

@@ -45,6 +45,9 @@ func (s *Sanitizer) clientOf(number uint32) *client {
 			cqs: map[uint32]*cq{}, srqs: map[uint32]*srq{}}
 		s.clients[number] = c
 	} else if c.process != nil && (known == nil || c.name.PID == known.PID) {
+		if known != nil {
+			c.name = *known // it may have told its name since
+		}
 		return c
 	}
 	id := processID{client: number}

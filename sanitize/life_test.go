@@ -242,3 +242,11 @@ func TestLost(t *testing.T) {
 	x.requireCodes("events-lost (note)")
 	require.Contains(t, x.reports[0].Text, "7 events are lost")
 }
+
+// A client that connects has no name yet. Reports have the one that it gives.
+func TestClientIsNamedLater(t *testing.T) {
+	x := newScript(t, Options{})
+	x.add(trace.Event{Kind: trace.KindClient, Queue: 1, Value: 4711, Data: []byte("pid 4711 uid 0")})
+	x.client(1, 4711)
+	require.Equal(t, "pid 4711 (put)", x.s.nameOf(x.s.clients[1].process))
+}

@@ -68,6 +68,7 @@ func (s *Sanitizer) posted(e *trace.Event) {
 	s.unpost(all, e.Index)
 	r := &receive{index: e.Index, queue: e.Queue, shared: e.Count != 0, client: c, found: s.now, time: e.Time,
 		foreign: s.foreign(c.process)}
+	r.stack = s.receiveStack(r)
 	list := s.listOf(e.Queue, r.shared, e.Data)
 	var pieces []piece
 	ends := make([]int, len(list)) // of each, in pieces
@@ -97,6 +98,15 @@ func (s *Sanitizer) posted(e *trace.Event) {
 	all.posted[e.Index] = r
 	s.taken++
 	s.holdReceives(e.Queue, r.shared)
+}
+
+// receiveStack returns the stack of the poster of a receive.
+func (s *Sanitizer) receiveStack(r *receive) []string {
+	of := Receives
+	if r.shared {
+		of = SharedReceives
+	}
+	return s.stackOf(Post{r.client.number, r.queue, of, r.index})
 }
 
 // await notes that memory was posted for messages.

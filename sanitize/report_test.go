@@ -8,11 +8,11 @@ import (
 )
 
 func TestString(t *testing.T) {
-	x := three(t, Options{Stack: func(client, qp uint32, index uint16) []string {
-		if client != 3 {
+	x := three(t, Options{Stack: func(p Post) []string {
+		if p.Client != 3 || p.Queue != 0x53 || p.Of != Sends || p.Index != 0 {
 			return nil
 		}
-		return []string{"main.put put.go:12", "main.main\x1b[2J put.go:40"}
+		return []string{"put.go:12 main.put", "put.go:40 main.main\x1b[2J"}
 	}})
 	x.post(0x51, write(1, 0, 2, 0, 64))
 	x.post(0x53, write(3, 0, 2, 32, 64))
@@ -20,8 +20,8 @@ func TestString(t *testing.T) {
 ERROR: nicless sanitizer: race: 32 bytes of the memory of pid 4712 (put) are accessed twice, at least once to write, with no order between the two
   Write of 64 bytes at 0x7f0200000020 by pid 4713 (put):
     qp 0x53, wqe 0, RDMA_WRITE, key 0x201, at 10:00:00.000200000Z
-    #0 main.put put.go:12
-    #1 main.main\x1b[2J put.go:40
+    #0 put.go:12 main.put
+    #1 put.go:40 main.main\x1b[2J
   Earlier write of 64 bytes at 0x7f0200000000 by pid 4711 (put):
     qp 0x51, wqe 0, RDMA_WRITE, key 0x201, at 10:00:00.000180000Z
   The second program has to learn that the first access has ended: by a message that was posted after its completion was polled, or by an atomic.

@@ -24,9 +24,35 @@ type Options struct {
 	// Notes reports also what correct programs may do.
 	Notes bool
 
-	// Stack returns the stack of the poster of a WQE, innermost function first, or nil if it is not known.
-	// It is called when the WQE is found. Nil: stacks are not known.
-	Stack func(client, qp uint32, index uint16) []string
+	// Stack returns the stack of the poster of a request, innermost function first, or nil if it is not
+	// known. It is called when the request is found: at most once for each, in the order of its queue. Nil:
+	// stacks are not known.
+	Stack func(Post) []string
+}
+
+// A Post names a request that the device has found.
+type Post struct {
+	Client uint32
+	Queue  uint32 // number of the queue pair, or of the shared receive queue
+	Of     PostOf
+	Index  uint16 // of the first block of a WQE, of a receive, or of the entry of a shared receive queue
+}
+
+// A PostOf says to which kind of queue a request was posted.
+type PostOf uint8
+
+const (
+	Sends PostOf = iota
+	Receives
+	SharedReceives
+)
+
+// stackOf returns the stack of the poster of a request.
+func (s *Sanitizer) stackOf(p Post) []string {
+	if s.options.Stack == nil {
+		return nil
+	}
+	return s.options.Stack(p)
 }
 
 // mostReported bounds how many different reports there are. A program that has made so many mistakes has

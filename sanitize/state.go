@@ -97,6 +97,7 @@ type receive struct {
 	foreign uint64 // see the method of that name
 	list    []part
 	taken   bool
+	stack   []string
 }
 
 // A part is a piece of the list of a receive.

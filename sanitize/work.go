@@ -50,9 +50,7 @@ func (s *Sanitizer) found(q *queue, w *objects.WQE) {
 	q.last++
 	x := &work{queue: q, index: w.Index, number: q.last, ctrl: w.Ctrl, bytes: slices.Clone(w.Bytes),
 		time: w.Time, found: s.now, foreign: s.foreign(q.client.process)}
-	if s.options.Stack != nil {
-		x.stack = s.options.Stack(q.client.number, q.number, w.Index)
-	}
+	x.stack = s.stackOf(Post{q.client.number, q.number, Sends, w.Index})
 	q.works = append(q.works, x)
 	s.hold(q)
 	s.startNext(q)

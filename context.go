@@ -75,6 +75,9 @@ type client struct {
 	eventFD  notifier
 	reading  sync.Mutex // held while a driver's events are delivered
 
+	sanitizing sync.Mutex                // held while a Sanitizer begins
+	sanitizer  atomic.Pointer[Sanitizer] // nil: there is none
+
 	faulting sync.Mutex  // held while rules of faults are set or asked for
 	faults   *faultState // the newest rules; nil: none yet
 
@@ -227,7 +230,11 @@ func (c *client) close() error {
 	}
 	c.held.Store(nil)
 	c.drainEvents()
-	err := c.dev.Close() // first: after it, the device does not access the memory
+	var err error
+	if s := c.sanitizer.Load(); s != nil {
+		err = s.leave()
+	}
+	err = errors.Join(err, c.dev.Close()) // first: after it, the device does not access the memory
 	c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -105,6 +105,8 @@
 //	window.go       memory windows and lists of memory
 //	export.go       the shared memory of queues, for accelerators and for posters that only map a file
 //	embedded.go, socket.go, other.go   the engine in this process, in another one, and where there is none
+//	watch.go, faults.go   looks at the device, and makes it fail
+//	sanitizer.go, sanitizer_stacks.go, visitor.go   finds mistakes of this program
 //	inside.go, driver.go   several clients in this process, and a clock that a test holds: for niclesstest
 //	errors.go
 //

@@ -242,6 +242,7 @@ func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
 func (q *QP) create(cfg QPConfig) error {
 	const what = "QP"
 	c := q.c
+	sanitized := sanitizers.on(c)
 	sendBlocks, recvs, stride := cfg.sendBlocks(), roundPow2(cfg.MaxRecvWR),
 		roundPow2(cfg.MaxRecvSGE)*wqe.UnitSize
 	if most := 1 << c.limits.MaxLogSQ; sendBlocks > most {
@@ -305,7 +306,7 @@ func (q *QP) create(cfg QPConfig) error {
 	sends := hostpath.SQConfig{
 		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: q.rec.mem, Register: register,
 		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline,
-		MaxSGE: cfg.MaxSendSGE, BlueFlame: blueFlame, Stacks: cfg.Stacks || allStacks(),
+		MaxSGE: cfg.MaxSendSGE, BlueFlame: blueFlame, Stacks: cfg.Stacks || sanitized || allStacks(),
 	}
 	if cfg.Concurrent {
 		q.sharedSQ, err = hostpath.NewSharedSQ(sends)
@@ -322,17 +323,29 @@ func (q *QP) create(cfg QPConfig) error {
 	}
 	if q.srq == nil {
 		q.rq, err = hostpath.NewRQ(hostpath.RQConfig{
-			Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: q.rec.mem,
+			Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: q.rec.mem, Stacks: sanitized,
 		})
 		if err != nil {
 			return wrap(what, err)
 		}
+	}
+	if sanitized {
+		q.notifySanitizers()
 	}
 	c.table.Set(q.index, q.tableEntry())
 	c.mu.Lock()
 	c.qps[q.qpn] = weak.Make(q)
 	c.mu.Unlock()
 	return nil
+}
+
+// notifySanitizers reports a queue pair that was just made to the sanitizers of this process.
+func (q *QP) notifySanitizers() {
+	var receives *hostpath.Posts
+	if q.rq != nil {
+		receives = q.rq.Posts()
+	}
+	sanitizers.made(q.c, queueAt{number: q.qpn}, q.sends.Posts(), receives)
 }
 
 // tableEntry returns the part of the queue pair that pollers need.

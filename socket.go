@@ -23,6 +23,7 @@ const answerTime = 10 * time.Second
 // that makes a request waits for the answer in a blocking system call. If one goroutine
 // read all answers by the runtime's poller, each answer would wake two more threads.
 type socket struct {
+	path   string
 	fd     int // system calls on fd block for answerTime at most
 	hangUp *os.File
 	done   chan struct{} // closed when the connection has ended
@@ -55,7 +56,7 @@ func dial(path string) (*socket, error) {
 	case err != nil:
 		return nil, fmt.Errorf("nicless: no engine at %s: %w", path, err)
 	}
-	s := &socket{fd: fd, done: make(chan struct{})}
+	s := &socket{path: path, fd: fd, done: make(chan struct{})}
 	s.hangUp, err = hangUpOf(fd)
 	if err != nil {
 		_ = unix.Close(fd)
@@ -145,6 +146,17 @@ func (s *socket) Close() (err error) {
 	})
 	return err
 }
+
+// companion implements watchable. The engine knows the clients of a process by its number.
+func (s *socket) companion() (device, WatchFilter, error) {
+	d, err := dial(s.path)
+	if err != nil {
+		return nil, WatchFilter{}, err // not d: an interface that holds a nil pointer is not nil
+	}
+	return d, WatchFilter{PID: os.Getpid()}, nil
+}
+
+func (s *socket) leave() error { return s.Close() }
 
 // hangUpBoth ends the connection for both sides, but does not close the descriptor.
 func (s *socket) hangUpBoth() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }

@@ -66,6 +66,7 @@ func (q *SRQ) create(cfg SRQConfig) error {
 	if err := c.err(); err != nil {
 		return err
 	}
+	sanitized := sanitizers.on(c)
 	entries, stride := roundPow2(cfg.MaxWR+1), roundPow2(cfg.MaxSGE+1)*wqe.UnitSize
 	var err error
 	q.ring, err = c.arena.alloc(entries * stride)
@@ -78,7 +79,7 @@ func (q *SRQ) create(cfg SRQConfig) error {
 	}
 	// NewSRQ writes the links between the entries before the device reads the ring.
 	q.srq, err = hostpath.NewSRQ(hostpath.SRQConfig{
-		Ring: q.ring.mem[:entries*stride], Stride: stride, Record: q.rec.mem,
+		Ring: q.ring.mem[:entries*stride], Stride: stride, Record: q.rec.mem, Stacks: sanitized,
 	})
 	if err != nil {
 		return err
@@ -92,6 +93,9 @@ func (q *SRQ) create(cfg SRQConfig) error {
 		return c.failed(err)
 	}
 	q.srqn = ans.SRQN
+	if sanitized {
+		sanitizers.made(c, queueAt{q.srqn, true}, nil, q.srq.Posts())
+	}
 	c.mu.Lock()
 	c.srqs[q.srqn] = weak.Make(q)
 	c.mu.Unlock()

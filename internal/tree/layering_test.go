@@ -220,11 +220,11 @@ var mayImport = map[string][]string{
 	"deploy/nicless-device-plugin": {"deploy/internal/engines", "deploy/internal/plugin"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "state", "trace"},
+	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "state", "trace", "sanitize"},
 
 	// Devices for tests of programs. The root package lets package niclesstest in by internal/inside.
 	"internal/inside": {"hostpath", "internal/control", "internal/platform"},
-	"niclesstest":     {".", "fault", "fault/rulefile", "internal/inside", "internal/control", "internal/clock", "hostpath", "cqe", "trace", "trace/objects", "trace/text"},
+	"niclesstest":     {".", "fault", "fault/rulefile", "internal/inside", "internal/control", "internal/clock", "hostpath", "cqe", "sanitize", "trace", "trace/objects", "trace/text"},
 
 	// A network interface over the fabric: a client of an engine, above the host API.
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},

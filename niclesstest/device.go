@@ -55,6 +55,7 @@ type Device struct {
 	pairs           []*End
 	watcher         *guest
 	faulters        []*guest // have set rules of faults
+	sanitizers      []*guest
 	explanations    []nicless.Explanation
 	expected        map[string]bool // codes that must come; true: has come
 	allowed         map[string]bool // codes that may come
@@ -192,7 +193,7 @@ func (d *Device) AllowUnpolled() {
 func (d *Device) end() {
 	d.t.Helper()
 	d.mu.Lock()
-	guests, pairs, watcher, faulters := d.guests, d.pairs, d.watcher, d.faulters
+	guests, pairs, watcher, faulters, sanitizers := d.guests, d.pairs, d.watcher, d.faulters, d.sanitizers
 	d.mu.Unlock()
 	for _, g := range guests {
 		g.client.Drain() // so that what is left does not depend on how fast the device is
@@ -206,6 +207,9 @@ func (d *Device) end() {
 	for _, g := range guests {
 		closing = errors.Join(closing, g.ctx.Close()) // delivers the last explanations
 		unpolled = append(unpolled, g.unpolled(g.name)...)
+	}
+	for _, g := range sanitizers {
+		closing = errors.Join(closing, g.ctx.Close()) // makes the last reports
 	}
 	d.check(leaks, unpolled)
 	if d.t.Failed() && d.watch != nil {

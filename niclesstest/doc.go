@@ -23,6 +23,7 @@
 //   - completions that nobody has polled, except those of flushed work (see [Device.AllowUnpolled])
 //   - explanations that the test does not expect (see [Device.Expect] and [Device.Allow])
 //   - expected explanations that did not come
+//   - mistakes that the sanitizer finds, if the test calls [Device.Sanitize]
 //
 // Everything that Pair has made is closed by the device, and so are its clients. Explanations are logged
 // (testing.TB.Log) when they come, with the queue pair, and the last events of the trace are logged if the
@@ -50,5 +51,6 @@
 //   - explain.go: explanations, and which of them are expected
 //   - ledger.go: what a client has made, where, and whether it is gone
 //   - fault.go: faults on demand
+//   - sanitize.go: mistakes that the sanitizer finds
 //   - trace.go: the events that the device has recorded
 package niclesstest

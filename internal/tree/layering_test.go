@@ -50,6 +50,7 @@ var mayImport = map[string][]string{
 	"internal/procmem":    {},
 	"internal/shm":        {"internal/cpu", "internal/platform"},
 	"internal/mapholder":  {},
+	"internal/guardpages": {},
 	"internal/unixsock":   {},
 	"internal/ring":       {},
 	"internal/packetring": {"internal/shm"},
@@ -220,7 +221,7 @@ var mayImport = map[string][]string{
 	"deploy/nicless-device-plugin": {"deploy/internal/engines", "deploy/internal/plugin"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "state", "trace", "sanitize"},
+	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/guardpages", "internal/inside", "state", "trace", "sanitize"},
 
 	// Devices for tests of programs. The root package lets package niclesstest in by internal/inside.
 	"internal/inside": {"hostpath", "internal/control", "internal/platform"},
@@ -325,7 +326,7 @@ var mayImport = map[string][]string{
 
 // mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import
 // unsafe, and .s files, which contain assembly.
-var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder", "internal/mmsg",
+var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder", "internal/mmsg", "internal/guardpages",
 	"accel/ptx/internal/machine", "cuda/internal/gpu"}
 
 // behindC lists packages whose every file may import unsafe, because their functions are called from C.

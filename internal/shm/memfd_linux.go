@@ -108,6 +108,21 @@ func (r *Region) Sealed() bool {
 	return r.sealed
 }
 
+// MapAgain maps the memory at other addresses, too, and returns that as a region, which has no File. The
+// caller seals r afterwards: memory that is sealed cannot be mapped again.
+func (r *Region) MapAgain() (*Region, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil, ErrClosed
+	}
+	m, err := mmap.MapRegion(r.file, len(r.mem), mmap.RDWR, 0, 0)
+	if err != nil {
+		return nil, fmt.Errorf("shm: map %d bytes of %s again: %w", len(r.mem), r.file.Name(), err)
+	}
+	return &Region{mem: m[:len(m):len(m)], maps: m, sealed: true}, nil
+}
+
 func create(name string, size, seals int) (*Region, error) { return createIn(name, size, 0, seals) }
 
 // createIn makes a region at the start of a file of room bytes, or of the region's size if that

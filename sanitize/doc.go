@@ -38,6 +38,7 @@
 //   - memory.go: the records of accesses to memory
 //   - race.go: which accesses need an order, and which have one
 //   - changed.go: memory and queues that were changed too early
+//   - early.go: accesses to receive buffers that only the program itself notices
 //   - keygone.go: uses of keys that were deregistered
 //   - keys.go: which memory a key gives access to
 //   - clock.go: vector clocks

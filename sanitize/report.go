@@ -14,6 +14,7 @@ type Code string
 const (
 	SendBufferChanged     Code = "send-buffer-changed"     // bytes that a WQE sends, too early
 	ReceiveBufferChanged  Code = "receive-buffer-changed"  // the buffer of a receive, too early
+	ReceiveBufferRead     Code = "receive-buffer-read"     // the same, read; only an EarlyAccess shows it
 	WQERewritten          Code = "wqe-rewritten"           // a slot of a send queue, too early
 	ReceiveRewritten      Code = "receive-rewritten"       // an entry of a receive queue, too early
 	KeyGone               Code = "key-gone"                // a deregistered key is used
@@ -88,7 +89,7 @@ func (a *Access) write(b *strings.Builder) {
 	if a.Length > 0 {
 		fmt.Fprintf(b, " of %s at 0x%x", countBytes(a.Length), a.Addr)
 	}
-	fmt.Fprintf(b, " by %s:\n    ", a.who())
+	fmt.Fprintf(b, " by %s:\n", a.who())
 	var list []string
 	for _, q := range []struct {
 		name   string
@@ -117,7 +118,9 @@ func (a *Access) write(b *strings.Builder) {
 	case a.Ticks != 0:
 		list = append(list, fmt.Sprintf("at tick %d", a.Ticks))
 	}
-	b.WriteString(strings.Join(list, ", ") + "\n")
+	if len(list) > 0 {
+		fmt.Fprintf(b, "    %s\n", strings.Join(list, ", "))
+	}
 	for i, f := range a.Stack {
 		fmt.Fprintf(b, "    #%d %s\n", i, text.Plain(f))
 	}

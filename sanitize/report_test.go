@@ -38,3 +38,26 @@ func TestStringWithoutClock(t *testing.T) {
 	r := Report{Code: NeverPolled, Severity: Note, Text: "text", Accesses: []Access{a}}
 	require.Equal(t, "==================\nNOTE: nicless sanitizer: never-polled: text\n  Store by client 7:\n    cq 0x3, at tick 5\n==================\n", r.String())
 }
+
+func TestEarlyAccess(t *testing.T) {
+	a := EarlyAccess{Program: "put", PID: 4711, Client: 2, QP: 0x51, Index: 3, Addr: 0x7f0200001005, Buffer: 0x7f0200001000, Length: 8192,
+		Key: 0x201, Stack: []string{"put.go:12 main.peek"}, Posted: []string{"put.go:7 main.post"}}
+	r := a.Report()
+	require.Equal(t, ReceiveBufferRead, r.Code)
+	require.Equal(t, `==================
+ERROR: nicless sanitizer: receive-buffer-read: the program has read the buffer of a receive at 0x7f0200001005, byte 5 of 8192, after the receive was posted and before its completion was polled
+  Load by pid 4711 (put):
+    #0 put.go:12 main.peek
+  Receive of 8192 bytes at 0x7f0200001000 by pid 4711 (put):
+    qp 0x51, receive 3, key 0x201
+    #0 put.go:7 main.post
+  A buffer belongs to the device from the post until the completion of the receive was polled.
+==================
+`, r.String())
+	a.Write, a.QP, a.SRQ = true, 0, 9
+	r = a.Report()
+	require.Equal(t, ReceiveBufferChanged, r.Code)
+	require.Equal(t, Note, r.Severity)
+	require.Contains(t, r.String(), "has changed the buffer")
+	require.Contains(t, r.String(), "srq 0x9, receive 3")
+}

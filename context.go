@@ -59,6 +59,8 @@ type client struct {
 	uniprocessor bool    // engine and program may have to take turns on one core
 	driver       *driver // steps the device; nil: the device has a thread
 
+	early atomic.Pointer[earlyAccesses] // finds early accesses to buffers of receives; nil: off
+
 	held atomic.Pointer[Context] // the Context, if hold keeps it from being collected; or nil
 
 	gone   atomic.Bool   // the device has ended
@@ -229,6 +231,9 @@ func (c *client) close() error {
 		return nil
 	}
 	c.held.Store(nil)
+	if e := c.early.Load(); e != nil {
+		e.close()
+	}
 	c.drainEvents()
 	var err error
 	if s := c.sanitizer.Load(); s != nil {

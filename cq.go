@@ -231,8 +231,11 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 	n := q.cq.Poll(dst)
 	if n == 0 {
 		if c.gone.Load() {
-			if n = q.cq.Poll(dst); n > 0 {
-				return n, nil // the device's last completions
+			if n = q.cq.Poll(dst); n > 0 { // the device's last completions
+				if e := c.early.Load(); e != nil {
+					e.polled(dst[:n])
+				}
+				return n, nil
 			}
 			return 0, ErrDeviceGone
 		}
@@ -242,6 +245,9 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 		if c.uniprocessor {
 			cpu.Yield() // lets the engine run, if it is on this core
 		}
+	}
+	if e := c.early.Load(); e != nil {
+		e.polled(dst[:n])
 	}
 	runtime.KeepAlive(q) // this keeps the memory of the queue
 	return n, nil
@@ -258,6 +264,9 @@ func (q *CQ) TryPoll(dst []Completion) (int, error) {
 		return 0, err
 	}
 	n, ok := q.cq.TryPoll(dst)
+	if e := q.c.early.Load(); e != nil {
+		e.polled(dst[:n])
+	}
 	runtime.KeepAlive(q)
 	switch {
 	case n > 0:
@@ -339,6 +348,9 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 // the last poll and before the report of the overrun.
 func (q *CQ) last(dst []Completion) (int, error) {
 	if n := q.cq.Poll(dst); n > 0 {
+		if e := q.c.early.Load(); e != nil {
+			e.polled(dst[:n])
+		}
 		return n, nil
 	}
 	return 0, ErrOverrun

@@ -57,6 +57,10 @@ type embedded struct {
 	once   sync.Once
 	table  *links.Table // links to other engines; nil until they are open
 	file   *fileMemory  // memory of all regions; nil: each is a memfd
+
+	mu    sync.Mutex
+	apart bool                   // the engine gets its own mapping of each region that is made; see separable
+	own   map[uint32]*shm.Region // these mappings, by number of the region
 }
 
 // newEmbedded starts an engine. The device owns f, which may be nil.
@@ -107,8 +111,11 @@ func (d *embedded) Call(op control.Op, req, ans control.Message) (control.Reply,
 	if err != nil {
 		return r, err
 	}
-	if id, ok := req.(*control.RegionID); ok && op == control.OpDropRegion && d.file != nil {
-		d.file.drop(id.ID)
+	if id, ok := req.(*control.RegionID); ok && op == control.OpDropRegion {
+		if d.file != nil {
+			d.file.drop(id.ID)
+		}
+		d.unmapOwn(id.ID)
 	}
 	return r, control.Parse(op, control.Append(nil, op, control.FlagAnswer, 0, m)[control.HeaderSize:], ans)
 }
@@ -119,9 +126,12 @@ func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32,
 	if d.file != nil {
 		return d.newRegionInFile(size)
 	}
-	if shm.RaceEnabled {
+	switch {
+	case shm.RaceEnabled:
 		mem, err = shm.Heap(size)
-	} else {
+	case d.apartNow():
+		return d.newRegionApart(name, size)
+	default:
 		mem, err = shm.CreateSealed(name, size)
 	}
 	if err != nil {
@@ -135,6 +145,74 @@ func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32,
 		return nil, 0, err
 	}
 	return mem, id, nil
+}
+
+// newRegionApart makes memory that client and device use through different mappings.
+func (d *embedded) newRegionApart(name string, size int) (_ *shm.Region, id uint32, err error) {
+	mem, err := shm.Create(name, size)
+	if err != nil {
+		return nil, 0, err
+	}
+	own, err := mem.MapAgain()
+	if err != nil {
+		_ = mem.Close()
+		return nil, 0, err
+	}
+	if err = errors.Join(mem.Seal(), mem.CloseFile()); err == nil {
+		id, err = d.client.AddRegion(mem.Addr(), own)
+	}
+	if err != nil {
+		_ = errors.Join(mem.Close(), own.Close())
+		return nil, 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.own[id] = own
+	return mem, id, nil
+}
+
+// separate implements separable.
+func (d *embedded) separate() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.own == nil {
+		d.apart, d.own = true, make(map[uint32]*shm.Region)
+	}
+}
+
+// separated implements separable.
+func (d *embedded) separated(region uint32) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.own[region] != nil
+}
+
+func (d *embedded) apartNow() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.apart
+}
+
+// unmapAllOwn unmaps the engine's mappings of all regions. The engine does not use them any more.
+func (d *embedded) unmapAllOwn() (err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, own := range d.own {
+		err = errors.Join(err, own.Close())
+	}
+	clear(d.own)
+	return err
+}
+
+// unmapOwn unmaps the engine's mapping of a region that the engine does not use any more, if it has one.
+func (d *embedded) unmapOwn(id uint32) {
+	d.mu.Lock()
+	own := d.own[id]
+	delete(d.own, id)
+	d.mu.Unlock()
+	if own != nil {
+		_ = own.Close()
+	}
 }
 
 // newRegionInFile makes memory in the file that the program has given.
@@ -164,6 +242,7 @@ func (d *embedded) Close() (err error) {
 		<-d.done
 		d.engine.FlushLog(flushTime)
 		d.file.close()
+		err = errors.Join(err, d.unmapAllOwn())
 	})
 	return err
 }

@@ -222,7 +222,7 @@ func (g *guest) Close() (err error) {
 	g.once.Do(func() {
 		g.client.Drain()
 		g.dropping(func(_ uint32, exists bool) bool { return exists })
-		err = g.client.Close()
+		err = errors.Join(g.client.Close(), g.unmapAllOwn())
 		g.ledger.Gone()
 	})
 	return err

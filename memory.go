@@ -104,6 +104,7 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 	if size < 1 || uint64(size) > maxMemory {
 		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d bytes; 1 to %d are possible", size, uint64(maxMemory)))
 	}
+	c.joinSanitizers()
 	r, id, err := c.newRegion(what, size)
 	if err != nil {
 		return nil, err
@@ -119,6 +120,9 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed.Load() { // Close may have read c.memory already
+		if e := c.early.Load(); e != nil {
+			e.dropMemory(r)
+		}
 		return nil, wrap(what, errors.Join(ErrClosed, r.Close()))
 	}
 	c.memory[r] = struct{}{}
@@ -159,6 +163,9 @@ func (m *MR) register(what string, addr uint64, access Access) error {
 	m.key, m.addr = ans.Key, addr
 	if access&ZeroBased != 0 {
 		m.addr = 0
+	}
+	if e := m.pd.ctx.early.Load(); e != nil {
+		e.addKey(m, addr)
 	}
 	return nil
 }
@@ -240,6 +247,9 @@ func (m *MR) Close() error {
 		if err != nil {
 			return err
 		}
+		if e := c.early.Load(); e != nil {
+			e.dropKey(m.key)
+		}
 		if m.parent != nil {
 			m.parent.parts--
 			return nil
@@ -247,6 +257,9 @@ func (m *MR) Close() error {
 		if _, err := c.call(what, control.OpDropRegion, &control.RegionID{ID: m.id},
 			&control.Empty{}); err != nil {
 			return err
+		}
+		if e := c.early.Load(); e != nil {
+			e.dropMemory(m.region)
 		}
 		c.mu.Lock()
 		delete(c.memory, m.region)
@@ -393,11 +406,17 @@ func (m *MR) Reregister(pd *PD, off, n int, access Access) error {
 	if _, err := m.pd.ctx.call(what, control.OpReregMR, req, &ans); err != nil {
 		return err
 	}
+	if e := m.pd.ctx.early.Load(); e != nil {
+		e.dropKey(m.key)
+	}
 	m.pd, m.key, m.addr = pd, ans.Key, addr
 	if access&ZeroBased != 0 {
 		m.addr = 0
 	}
 	m.mem, m.off = root.whole[off:off+n:off+n], off
+	if e := m.pd.ctx.early.Load(); e != nil {
+		e.addKey(m, addr)
+	}
 	return nil
 }
 

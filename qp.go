@@ -242,7 +242,7 @@ func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
 func (q *QP) create(cfg QPConfig) error {
 	const what = "QP"
 	c := q.c
-	sanitized := sanitizers.on(c)
+	sanitized := c.joinSanitizers()
 	sendBlocks, recvs, stride := cfg.sendBlocks(), roundPow2(cfg.MaxRecvWR),
 		roundPow2(cfg.MaxRecvSGE)*wqe.UnitSize
 	if most := 1 << c.limits.MaxLogSQ; sendBlocks > most {
@@ -332,6 +332,9 @@ func (q *QP) create(cfg QPConfig) error {
 	if sanitized {
 		q.notifySanitizers()
 	}
+	if e := c.early.Load(); e != nil {
+		e.addQueue(q.qpn, q.receives())
+	}
 	c.table.Set(q.index, q.tableEntry())
 	c.mu.Lock()
 	c.qps[q.qpn] = weak.Make(q)
@@ -371,6 +374,9 @@ func (q *QP) release() {
 		if q.srq != nil {
 			q.cqs[1].cq.Orphan(q.qpn, q.srq.srq)
 		}
+		if e := c.early.Load(); e != nil {
+			e.dropQueue(q.qpn)
+		}
 	}
 	q.cqs[0].senders.Add(-1)
 	q.mu.Lock()
@@ -399,6 +405,17 @@ func (q *QP) reset() {
 	if q.rq != nil {
 		q.rq.Reset()
 	}
+	if e := q.c.early.Load(); e != nil {
+		e.empty(q.receives())
+	}
+}
+
+// receives returns the queue from which the queue pair's receives come.
+func (q *QP) receives() queueAt {
+	if q.srq != nil {
+		return queueAt{number: q.srq.srqn, shared: true}
+	}
+	return queueAt{number: q.qpn}
 }
 
 // Transport returns the transport of the queue pair: RC, UC or UD.
@@ -495,6 +512,9 @@ func (q *QP) PostRecv(wr *RecvWR) error {
 	if wr == nil {
 		return errNoWR
 	}
+	if e := q.c.early.Load(); e != nil {
+		return q.postRecvEarly(e, wr)
+	}
 	if err := q.rq.PostRecv(wr); err != nil {
 		return err
 	}
@@ -509,6 +529,9 @@ func (q *QP) PostRecv(wr *RecvWR) error {
 func (q *QP) PostRecvList(wrs []RecvWR) (int, error) {
 	if err := q.receivable(); err != nil {
 		return 0, err
+	}
+	if e := q.c.early.Load(); e != nil {
+		return postEach(wrs, func(wr *RecvWR) error { return q.postRecvEarly(e, wr) })
 	}
 	n, err := q.rq.PostRecvList(wrs)
 	q.c.waker.wake()

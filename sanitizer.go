@@ -43,9 +43,13 @@ type Sanitizer struct {
 	ended   chan struct{} // closed when the goroutine has ended that reads watch
 	gone    chan struct{} // closed when the device has destroyed what c had
 
+	reporting sync.Mutex // held while a report is made
+	done      bool       // no more reports are made
+
 	mu     sync.Mutex
 	found  []sanitize.Report
-	failed error // why no more events can be read
+	stored map[storedAt]sanitize.Report // stores to the buffers of receives; see explainStore
+	failed error                        // why no more events can be read
 
 	closing sync.Once
 	err     error // of closing
@@ -74,7 +78,7 @@ func (c *Context) Sanitize(cfg SanitizerConfig) (*Sanitizer, error) {
 		return nil, platform.Unsupported("nicless: sanitize")
 	}
 	s := &Sanitizer{c: c.client, cfg: cfg, ended: make(chan struct{}), gone: make(chan struct{}),
-		posters: newPosters()}
+		posters: newPosters(), stored: make(map[storedAt]sanitize.Report)}
 	c.sanitizing.Lock()
 	defer c.sanitizing.Unlock()
 	if c.sanitizer.Load() != nil {
@@ -195,11 +199,22 @@ func (s *Sanitizer) report(list []sanitize.Report) {
 		if !ours {
 			continue
 		}
-		s.mu.Lock()
-		s.found = append(s.found, *r)
-		s.mu.Unlock()
-		s.cfg.Report(r)
+		s.explainStore(r)
+		s.emit(r)
 	}
+}
+
+// emit makes a report, unless the Sanitizer is closed.
+func (s *Sanitizer) emit(r *sanitize.Report) {
+	s.reporting.Lock()
+	defer s.reporting.Unlock()
+	if s.done {
+		return
+	}
+	s.mu.Lock()
+	s.found = append(s.found, *r)
+	s.mu.Unlock()
+	s.cfg.Report(r)
 }
 
 // Reports returns the reports that were made so far, of at most 4096 mistakes. After Close of the Sanitizer
@@ -215,10 +230,14 @@ func (s *Sanitizer) Reports() []sanitize.Report {
 // why events could not be read. A second Close returns the same.
 func (s *Sanitizer) Close() error {
 	s.closing.Do(func() {
-		sanitizers.remove(s)
+		s.c.endEarly(s)
 		s.drain()
 		s.cancel()
 		<-s.ended
+		s.noteStores()
+		s.reporting.Lock()
+		s.done = true
+		s.reporting.Unlock()
 		s.err = errors.Join(s.failed, s.watch.Close(), s.watcher.Close())
 		s.c.sanitizer.CompareAndSwap(s, nil)
 	})

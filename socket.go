@@ -190,6 +190,12 @@ func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err 
 	return nil, 0, err
 }
 
+// separate implements separable.
+func (s *socket) separate() {}
+
+// separated implements separable: the engine is in another process.
+func (s *socket) separated(uint32) bool { return true }
+
 func (s *socket) Call(op control.Op, req, ans control.Message) (r control.Reply, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,7 +66,7 @@ func (q *SRQ) create(cfg SRQConfig) error {
 	if err := c.err(); err != nil {
 		return err
 	}
-	sanitized := sanitizers.on(c)
+	sanitized := c.joinSanitizers()
 	entries, stride := roundPow2(cfg.MaxWR+1), roundPow2(cfg.MaxSGE+1)*wqe.UnitSize
 	var err error
 	q.ring, err = c.arena.alloc(entries * stride)
@@ -127,6 +127,9 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 	if wr == nil {
 		return errNoWR
 	}
+	if e := q.c.early.Load(); e != nil {
+		return q.postRecvEarly(e, wr)
+	}
 	if err := q.srq.PostRecv(wr); err != nil {
 		return err
 	}
@@ -141,6 +144,9 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 func (q *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
 	if err := q.usable(); err != nil {
 		return 0, err
+	}
+	if e := q.c.early.Load(); e != nil {
+		return postEach(wrs, func(wr *RecvWR) error { return q.postRecvEarly(e, wr) })
 	}
 	n, err := q.srq.PostRecvList(wrs)
 	q.c.waker.wake()
@@ -185,6 +191,9 @@ func (q *SRQ) Close() error {
 		if _, err := c.call("close SRQ", control.OpDestroySRQ, &control.SRQN{SRQN: q.srqn},
 			&control.Empty{}); err != nil {
 			return err
+		}
+		if e := c.early.Load(); e != nil {
+			e.empty(queueAt{number: q.srqn, shared: true})
 		}
 		c.mu.Lock()
 		delete(c.srqs, q.srqn)

@@ -94,7 +94,13 @@ func (s Stack) Lines() (list []string) {
 	if s == 0 {
 		return nil
 	}
-	frames := runtime.CallersFrames(stacks.traces[s][:])
+	return Calls(stacks.traces[s][:])
+}
+
+// Calls returns the calls of the program among program counters, which are those of runtime.Callers or end
+// with zeros, in the form and with the choice of Stack.Lines.
+func Calls(pcs []uintptr) (list []string) {
+	frames := runtime.CallersFrames(pcs)
 	for {
 		f, more := frames.Next()
 		if f.Function != "" && !ours(f) && !strings.HasPrefix(f.Function, "runtime.") {

@@ -110,6 +110,9 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 	return nil
 }
 
+// Next returns the index of the entry that the next PostRecv takes, if it does not return an error.
+func (q *SRQ) Next() uint16 { return q.head }
+
 // PostRecvList does the same as RQ.PostRecvList.
 func (q *SRQ) PostRecvList(wrs []RecvWR) (n int, err error) {
 	for i := range wrs {

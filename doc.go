@@ -107,6 +107,7 @@
 //	embedded.go, socket.go, other.go   the engine in this process, in another one, and where there is none
 //	watch.go, faults.go   looks at the device, and makes it fail
 //	sanitizer.go, sanitizer_stacks.go, visitor.go   finds mistakes of this program
+//	sanitizer_early.go, early.go   finds that this program reads receive buffers too early
 //	inside.go, driver.go   several clients in this process, and a clock that a test holds: for niclesstest
 //	errors.go
 //

@@ -3,6 +3,7 @@ package programs
 import (
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -66,6 +67,46 @@ func TestPerftestHasNoMistakes(t *testing.T) {
 	said := sanitize(t, nil, "sh", "-c", script).succeeds()
 	require.NotContains(t, said, "sanitizer")
 	require.Len(t, perftestRows(said), 2, said)
+}
+
+// sloppy are programs of others that make a mistake, or may make it, and which.
+var sloppy = map[string]string{
+	"ucmatose": "never-polled",        // its client sends replies, and does not poll their completions
+	"mckey":    "destroyed-in-flight", // it polls no completions of what it sends
+}
+
+var (
+	sanitizerReport = regexp.MustCompile(`(?s)==================\nERROR: nicless sanitizer: ([a-z-]+): .*?\n==================\n`)
+	sanitizedPID    = regexp.MustCompile(`by pid \d+ \((.*?)\)`)
+)
+
+// mistakesIn returns the reports of the sanitizer in the log of an engine that are about more than programs
+// that are known to be sloppy.
+func mistakesIn(log string) (list []string) {
+	for _, r := range sanitizerReport.FindAllStringSubmatch(log, -1) {
+		names := sanitizedPID.FindAllStringSubmatch(r[0], -1)
+		known := len(names) > 0
+		for _, n := range names {
+			known = known && sloppy[n[1]] == r[1]
+		}
+		if !known {
+			list = append(list, r[0])
+		}
+	}
+	return list
+}
+
+// The test of all programs sees each report but those of sloppy programs.
+func TestMistakesInLogs(t *testing.T) {
+	t.Parallel()
+	report := func(code, first, second string) string {
+		return "==================\nERROR: nicless sanitizer: " + code + ": it\n  Post by pid 1 (" + first +
+			"):\n    qp 0x51\n  Destruction by pid 2 (" + second + "):\n==================\n"
+	}
+	known := report("destroyed-in-flight", "mckey", "mckey")
+	other := report("race", "mckey", "mckey")
+	both := report("destroyed-in-flight", "mckey", "put")
+	require.Equal(t, []string{other, both}, mistakesIn("a\n"+known+other+"b\n"+both+known))
 }
 
 // sanitize starts a program under the sanitizer.

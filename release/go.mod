@@ -6,7 +6,7 @@ require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/blakesmith/ar v0.0.0-20190502131153-809d4375e1fb
 	github.com/google/go-containerregistry v0.21.9
-	github.com/goreleaser/nfpm/v2 v2.46.3
+	github.com/goreleaser/nfpm/v2 v2.45.2
 	github.com/klauspost/compress v1.19.1
 	github.com/stretchr/testify v1.12.1
 	github.com/ulikunitz/xz v0.5.15

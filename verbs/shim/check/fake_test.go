@@ -93,11 +93,11 @@ type reply struct {
 	keep  bool // the descriptors are not closed after they were sent
 }
 
-func serve(t *testing.T) *fake { return serveVersion(t, 2) }
+func serve(t *testing.T) *fake { return serveVersion(t, 2, 0) }
 
-func serveVersion(t *testing.T, major uint16) *fake {
+func serveVersion(t *testing.T, major, minor uint16) *fake {
 	t.Helper()
-	f := &fake{dir: filepath.Join(t.TempDir(), "v"), major: major,
+	f := &fake{dir: filepath.Join(t.TempDir(), "v"), major: major, minor: minor,
 		contexts: make(map[uint64]*deviceContext), memories: make(map[uint64]int)}
 	tree(t, f.dir)
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(f.dir, "server.sock"), Net: "unixpacket"})

@@ -231,8 +231,7 @@ func TestEnvironment(t *testing.T) {
 // The server gives more memory than a program maps, which is used for its next mappings.
 func TestMemoryInAdvance(t *testing.T) {
 	t.Parallel()
-	f := serve(t)
-	f.minor = 1
+	f := serveVersion(t, 2, 1)
 	good(t, f, "device", "rests")
 	good(t, f, "device", "mapped")
 	good(t, f, "device", "registers")
@@ -258,7 +257,7 @@ func TestMessages(t *testing.T) {
 		stderr string
 	}{
 		absent:                         {unix.ENODEV, "nicless: no verbs server at " + absent + "/server.sock: No such file or directory\n"},
-		serveVersion(t, 3).dir:         {unix.EPROTO, "does not speak version 2 of this library"},
+		serveVersion(t, 3, 0).dir:      {unix.EPROTO, "does not speak version 2 of this library"},
 		"/" + strings.Repeat("x", 200): {unix.ENODEV, "File name too long\n"},
 		"relative":                     {unix.ENOENT, "nicless: NICLESS_VERBS is not an absolute path of less than 512 bytes: ignored\n"},
 	} {

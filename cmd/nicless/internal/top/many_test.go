@@ -56,13 +56,15 @@ func TestManyQueues(t *testing.T) {
 func TestSamplesInPause(t *testing.T) {
 	r := many(50)
 	s := newScreen(t, r, 80, 24)
-	s.keys("refresh")
 	r.sample = func() { s.cpu += 20 * time.Millisecond }
-	s.keys("refresh refresh")
+	s.keys("refresh") // the second answer, with samples behind it
+	require.Len(t, r.measured, mostSamples)
+	s.keys("refresh")
 	require.Equal(t, 100*mostSamples*20*time.Millisecond, s.pauses[len(s.pauses)-1])
-	r.sample = nil
-	s.keys("refresh refresh")
+	require.Len(t, r.measured, mostSamples, "a refresh without samples")
+	s.keys("refresh")
 	require.Equal(t, time.Second, s.pauses[len(s.pauses)-1], "only those since the refresh before")
+	require.Len(t, r.measured, 2*mostSamples)
 }
 
 // The cursor stays on its row when rows move.

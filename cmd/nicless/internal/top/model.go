@@ -67,6 +67,7 @@ type Model struct {
 	querying   bool // a question is on its way
 	queryAgain bool // and the screen needs another one
 	sampling   bool
+	refreshes  int // in which samples were possible
 	turn       int // of the queue that was sampled last
 }
 

@@ -152,15 +152,19 @@ func (m *Model) wait() tea.Cmd {
 	return m.opt.After(m.pause, tick{m.ticks})
 }
 
-// most queues that are sampled after one refresh, and whose latencies are kept.
 const (
-	mostSamples  = 4
-	mostMeasured = 512
+	mostSamples  = 4   // queues that are sampled after one refresh
+	sampleEvery  = 2   // of so many refreshes, one has samples: the device is slower while it is watched
+	mostMeasured = 512 // queues whose latencies are kept
 )
 
 // sample returns the command that samples the next visible queues that have worked, one after another.
 func (m *Model) sample() tea.Cmd {
 	if m.sampling || m.paused || m.gone != "" {
+		return nil
+	}
+	m.refreshes++
+	if m.refreshes%sampleEvery != 0 {
 		return nil
 	}
 	chosen := m.toSample()

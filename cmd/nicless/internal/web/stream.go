@@ -18,6 +18,7 @@ import (
 
 const (
 	mostStreams = 8                // browsers that are served at once
+	sampleEvery = 2                // of so many events, one has a sample, because it slows the device
 	mostFilter  = 200              // bytes of a filter
 	readTime    = 10 * time.Second // how long a browser may take to read a frame
 	sendBuffer  = 128 << 10        // bytes that the kernel keeps for a browser that does not read
@@ -39,8 +40,8 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	for {
-		event, pause, err := s.next(r.Context(), v)
+	for n := 0; ; n++ {
+		event, pause, err := s.next(r.Context(), v, n%sampleEvery == 0)
 		if err != nil || r.Context().Err() != nil {
 			return
 		}
@@ -58,14 +59,18 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// next makes the next event of a stream, and says how long the stream pauses after it: for a look at the
-// engine, the frame with the latency sample, and its encoding. Only these bytes wait for a browser: a frame
-// refers to all that the engine has said.
-func (s *Server) next(ctx context.Context, v *view) (event []byte, pause time.Duration, err error) {
+// next makes the next event of a stream, with a latency sample or without, and says how long the stream
+// pauses after it: for a look at the engine, the frame, the sample, and its encoding. Only these bytes wait
+// for a browser: a frame refers to all that the engine has said.
+func (s *Server) next(
+	ctx context.Context, v *view, sampled bool,
+) (event []byte, pause time.Duration, err error) {
 	l := s.looker.look(ctx)
 	begin := s.opt.CPU()
 	f := s.frameOf(ctx, &l, v)
-	s.sample(ctx, f)
+	if sampled {
+		s.sample(ctx, f)
+	}
 	body, err := json.Marshal(f) // one line
 	if err != nil {
 		return nil, 0, err

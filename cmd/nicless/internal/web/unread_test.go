@@ -148,7 +148,7 @@ func TestPauseCountsTheSample(t *testing.T) {
 		return latency.Sample{Queue: queue, Latencies: []time.Duration{1234}}, nil
 	}
 	next := func(queue uint32) (event string, pause time.Duration) {
-		b, pause, err := s.next(t.Context(), &view{Rows: 1, Queue: queue})
+		b, pause, err := s.next(t.Context(), &view{Rows: 1, Queue: queue}, true)
 		require.NoError(t, err)
 		engine.Queues[0].Time += 1e9
 		engine.Queues[0].WQEs += 1000

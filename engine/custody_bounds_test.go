@@ -3,11 +3,14 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/custody"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/trace"
@@ -171,4 +174,26 @@ func TestSanitizerHoldsNothingWhenTheEngineStops(t *testing.T) {
 	for _, w := range list {
 		require.Equal(t, unharmed, w.Syndrome)
 	}
+}
+
+// A pass that holds a WQE back says when it is released: the engine sleeps no longer than that.
+func TestSanitizerWakesTheEngineForWhatIsHeld(t *testing.T) {
+	s := newScene(t, Config{})
+	c := s.p.h.cq(control.CQ{LogSize: 6})
+	for range 100 { // more than the visits that come before the pass
+		p := s.p.h.qp(control.QP{NoReceive: 1}, c, c)
+		p.up(p)
+	}
+	s.sanitize()
+	s.settle()
+	for _, q := range s.p.h.c.QPs {
+		s.e.MarkWarm(q)
+	}
+	warm := &s.p.h.c.Sched
+	warm.Next = slices.Index(warm.Warm, s.p.q) + 1 // the visits begin with the queue after it
+	s.put()
+	done, next := visitEverything(s.e, true)
+	require.Zero(t, done)
+	require.Equal(t, object.Kept, s.p.q.Stall.Kind)
+	require.LessOrEqual(t, next, clock.Cycles(custody.HoldTime))
 }

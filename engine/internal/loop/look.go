@@ -192,8 +192,8 @@ func (sh *Loop) lookAtStalled(c *object.Client, left *int) (done int) {
 		q := c.Sched.Stalled[p.Stalled]
 		if sh.Try(q) {
 			done++
-		} else if s := &q.Stall; !s.Forever {
-			sh.Pass.Deadline = min(sh.Pass.Deadline, s.Deadline)
+		} else {
+			noteDeadline(&sh.Pass, q)
 		}
 	}
 	sh.Fault.QP = nil
@@ -243,4 +243,11 @@ func (sh *Loop) nextDeadline(now uint64) uint64 {
 		}
 	}
 	return next
+}
+
+// noteDeadline notes in the pass when the stalled queue q is to be tried again.
+func noteDeadline(p *object.Pass, q *object.QP) {
+	if !q.Stall.Forever {
+		p.Deadline = min(p.Deadline, q.Stall.Deadline)
+	}
 }

@@ -31,6 +31,7 @@ func (sh *Loop) visitRung(q *object.QP) (done int) {
 		b.Holds = true
 		sh.StallFor(q, object.Stall{Kind: object.Held, Since: sh.Now(), Deadline: b.Until,
 			Forever: b.Until == inject.Never})
+		noteDeadline(&sh.Pass, q)
 	}
 	return done
 }

@@ -70,6 +70,7 @@ func (sh *Loop) visitOwn(q *object.QP) int {
 		sh.Sched.Spent += spent // the client pays for the checksums in its turn
 	}()
 	if !ok {
+		noteDeadline(&sh.Pass, q) // it may have looked at the stalled queues already
 		return 0
 	}
 	return visitReleased(sh, q)

@@ -386,3 +386,31 @@ func TestFullTable(t *testing.T) {
 		p.Close()
 	}
 }
+
+// Accesses that come faster than they are reported are executed and counted.
+func TestAccessesThatAreNotReportedAreCounted(t *testing.T) {
+	mem := mapPages(t, 1)
+	mem[0] = 42
+	before, goesOn := Lost(), make(chan struct{})
+	var reported atomic.Uint64
+	p, err := New(mem, func(Fault) {
+		<-goesOn
+		reported.Add(1)
+	})
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	resume := sync.OnceFunc(func() { close(goesOn) })
+	t.Cleanup(resume) // before Close, which waits for the reports
+	accesses := uint64(0)
+	for Lost() == before {
+		require.Less(t, accesses, uint64(1_000_000))
+		require.Equal(t, 1, p.Protect(mem, 1))
+		require.Equal(t, byte(42), load(mem, 0))
+		accesses++
+	}
+	require.Equal(t, before+1, Lost())
+	resume()
+	Flush()
+	require.Equal(t, accesses-1, reported.Load())
+	t.Logf("%d accesses waited to be reported", accesses-1)
+}

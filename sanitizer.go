@@ -168,7 +168,6 @@ func (s *Sanitizer) read(ctx context.Context) {
 		s.take(&e)
 		err = s.watch.Next(ctx, &e)
 	}
-	s.report(s.machine.End())
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -404,3 +404,20 @@ func TestWatchOfASharedTarget(t *testing.T) {
 	require.Zero(t, opened.q.Watched)
 	require.False(t, opened.q.Aside)
 }
+
+// A watch tells queue pairs that their client has destroyed from those that go with it.
+func TestWatchTellsWhyAQueuePairIsGone(t *testing.T) {
+	s := newScene(t, Config{})
+	read := s.host("watcher").watch(watchEverything)
+	s.pass(0)
+	destroyed, left := s.p.num, s.idle1.num // of one client
+	s.p.h.call(control.OpDestroyQP, &control.QPN{QPN: destroyed}, &control.Empty{})
+	require.NoError(t, s.p.h.c.Close())
+	why := map[uint32]uint64{}
+	for _, e := range read() {
+		if e.Kind == trace.KindQueueGone {
+			why[e.Queue] = e.Value
+		}
+	}
+	require.Equal(t, map[uint32]uint64{destroyed: 0, left: trace.GoneWithClient}, why)
+}

@@ -130,15 +130,17 @@ func FuzzEvents(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, at uint16, kind uint8, queue uint32, index, count uint16, value uint64, data []byte) {
 		x := &script{t: t, s: New(Options{Strict: at&1 != 0, Notes: true, Clock: testClock})}
-		for i := range whole {
-			x.s.Event(&whole[i])
-			if i == int(at)%len(whole) {
-				x.s.Event(&trace.Event{Kind: trace.Kind(kind), Time: whole[i].Time, Queue: queue, Index: index,
-					Count: count, Value: value, Data: data})
+		take := func(e *trace.Event) {
+			for _, r := range x.s.Event(e) {
+				require.NotEmpty(t, r.String())
 			}
 		}
-		for _, r := range x.s.End() {
-			require.NotEmpty(t, r.String())
+		for i := range whole {
+			take(&whole[i])
+			if i == int(at)%len(whole) {
+				take(&trace.Event{Kind: trace.Kind(kind), Time: whole[i].Time, Queue: queue, Index: index,
+					Count: count, Value: value, Data: data})
+			}
 		}
 		for n := range x.s.clients {
 			x.s.Event(&trace.Event{Kind: trace.KindClientGone, Queue: n})
@@ -184,7 +186,6 @@ func TestAnyOrder(t *testing.T) {
 		for i := range whole {
 			x.s.Event(&whole[(from+i*7)%len(whole)])
 		}
-		x.s.End()
 		for n := range x.s.clients {
 			x.s.Event(&trace.Event{Kind: trace.KindClientGone, Queue: n})
 		}

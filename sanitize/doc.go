@@ -31,7 +31,7 @@
 //   - state.go: what is kept of processes, queues, WQEs and memory, and how much
 //   - life.go: what there is on the device, and what is gone
 //   - lost.go: what is dropped when events are lost
-//   - ending.go: whether a queue was destroyed by its program or with it, and what is wrong with that
+//   - ending.go: what is wrong with the end of a queue
 //   - work.go: when WQEs begin and end, and which memory they access
 //   - receive.go: which receives were posted, and which message gets one
 //   - completion.go: which completions were taken, and what they tell

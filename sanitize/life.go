@@ -27,10 +27,6 @@ func (s *Sanitizer) lives(e *trace.Event) {
 		s.cqIs(e)
 	case trace.KindSRQ:
 		s.srqIs(e)
-	case trace.KindDoorbell, trace.KindPosted:
-		if c := s.table.ClientOf(e); c != nil {
-			s.active(s.clients[c.Number])
-		}
 	case trace.KindLost:
 		s.lost(e)
 	}
@@ -89,9 +85,7 @@ func (s *Sanitizer) clientGone(e *trace.Event) {
 		s.steps++
 		s.removeSRQ(q)
 	}
-	s.completeEnding(c, true)
 	delete(s.clients, e.Queue)
-	delete(s.held, c)
 	c.process.clients--
 	if c.process.clients == 0 {
 		delete(s.processes, c.process.id)
@@ -109,7 +103,6 @@ func (s *Sanitizer) queueIs(e *trace.Event) {
 			receives: receives{since: s.now}}
 		q.slot, q.last = s.slots.take()
 		s.queues[e.Queue], c.queues[e.Queue] = q, q
-		s.active(c)
 	}
 	q.state = trace.State(e.Index)
 	if setup, ok := trace.ParseQueueSetup(e.Data); ok {
@@ -126,9 +119,6 @@ func (s *Sanitizer) stateIs(e *trace.Event) {
 	}
 	from, to := trace.State(e.Count>>8), trace.State(e.Count&0xff)
 	q.state, q.dropped = to, nil
-	if to != trace.RST {
-		s.active(q.client)
-	}
 	switch to {
 	case trace.RST:
 		q.hasEnded = false
@@ -174,9 +164,8 @@ func (s *Sanitizer) queueGone(e *trace.Event) {
 	if q.state == trace.RTS || q.state == trace.SQD {
 		list = s.inFlight(q)
 	}
-	s.ends(q.client, queuesEnd, e.Time)
 	if len(list) > 0 {
-		s.destroyed(q, list)
+		s.destroyed(q, list, e.Value == trace.GoneWithClient)
 	}
 	s.neverConsumed(&q.receives, q.client, Access{QP: q.number})
 	if o := s.table.Queue(q.number); o != nil {
@@ -221,12 +210,7 @@ func (s *Sanitizer) keyIs(e *trace.Event) {
 	if err != nil {
 		return
 	}
-	c := s.clientOf(info.Client)
-	if e.Index == trace.KeyGone {
-		s.ends(c, keysEnd, e.Time)
-		return
-	}
-	s.active(c)
+	s.clientOf(info.Client)
 }
 
 func (s *Sanitizer) cqIs(e *trace.Event) {
@@ -237,7 +221,6 @@ func (s *Sanitizer) cqIs(e *trace.Event) {
 	c := s.cqs[e.Queue]
 	if e.Index == trace.KeyGone {
 		if c != nil {
-			s.ends(c.client, cqsEnd, e.Time)
 			s.neverPolled(c)
 			s.removeCQ(c)
 		}
@@ -247,7 +230,6 @@ func (s *Sanitizer) cqIs(e *trace.Event) {
 		c = &cq{number: e.Queue, client: s.clientOf(uint32(e.Value)), since: s.now,
 			unread: map[uint32]uint64{}}
 		s.cqs[e.Queue], c.client.cqs[e.Queue] = c, c
-		s.active(c.client)
 	}
 	const collapsed, ignoresOverrun = 1, 2
 	if c != nil {
@@ -259,7 +241,6 @@ func (s *Sanitizer) srqIs(e *trace.Event) {
 	q := s.srqs[e.Queue]
 	if e.Index == trace.KeyGone {
 		if q != nil {
-			s.ends(q.client, srqsEnd, e.Time)
 			s.neverConsumed(&q.receives, q.client, Access{SRQ: e.Queue})
 			s.removeSRQ(q)
 		}
@@ -268,6 +249,5 @@ func (s *Sanitizer) srqIs(e *trace.Event) {
 	if q == nil && len(s.srqs) < mostQueues {
 		q = &srq{number: e.Queue, client: s.clientOf(uint32(e.Value)), receives: receives{since: s.now}}
 		s.srqs[e.Queue], q.client.srqs[e.Queue] = q, q
-		s.active(q.client)
 	}
 }

@@ -39,8 +39,6 @@ func (c *cq) dropAll(s *Sanitizer) {
 	c.entries, c.known = nil, false
 }
 
-func (c *client) dropAll(*Sanitizer) { c.ending = ending{} }
-
 // dropInFlight drops all that is in flight, and all that has an order.
 func (s *Sanitizer) dropInFlight() {
 	for h := range s.held {

@@ -1,9 +1,7 @@
 package sanitize
 
 import (
-	"maps"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/trace/objects"
@@ -158,16 +156,6 @@ type Result struct {
 // Result returns what was found so far.
 func (s *Sanitizer) Result() Result {
 	return Result{s.errors, s.notes, s.repeated, s.dropped, s.recorded}
-}
-
-// End returns the reports about what is certain because no event follows. The Sanitizer takes no events after
-// that.
-func (s *Sanitizer) End() []Report {
-	s.reports = s.reports[:0]
-	for _, number := range slices.Sorted(maps.Keys(s.clients)) {
-		s.completeEnding(s.clients[number], false)
-	}
-	return s.reports
 }
 
 // A subject tells reports apart: each is made once for its queues and its memory.

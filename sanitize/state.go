@@ -44,7 +44,6 @@ type client struct {
 	number  uint32
 	name    objects.Client
 	process *process
-	ending  ending
 
 	queues map[uint32]*queue
 	cqs    map[uint32]*cq

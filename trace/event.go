@@ -12,6 +12,9 @@ const Version = 1
 // Minor is the minor version of the formats of this package. Readers read all minor versions.
 const Minor = 4
 
+// GoneWithClient is the Value of an event of kind KindQueueGone.
+const GoneWithClient = 1
+
 // A Kind says what an event means, and with it what the fields of the event are. Readers pass over
 // kinds that they do not know: later minor versions may add kinds.
 type Kind uint8
@@ -33,7 +36,8 @@ const (
 	// specification's verbs: see QueueInfo), Value the number of its client, and Data a QueueInfo.
 	KindQueue
 
-	// KindQueueGone says that the queue pair Queue has been destroyed.
+	// KindQueueGone says that the queue pair Queue has been destroyed. Value is GoneWithClient if the device
+	// has destroyed it because its client has gone, and 0 if the client has, or if the trace is older.
 	KindQueueGone
 
 	// KindState says that the queue pair Queue has changed its state. Index is the index of the next WQE, and

@@ -79,7 +79,7 @@ func (x *sanitizeWriter) Event(e *trace.Event, _ trace.Clock) error {
 	return x.write(x.s.Event(e))
 }
 
-func (x *sanitizeWriter) Close() error { return x.write(x.s.End()) }
+func (x *sanitizeWriter) Close() error { return x.err }
 
 func (x *sanitizeWriter) write(reports []sanitize.Report) error {
 	for i := range reports {

@@ -122,7 +122,7 @@ func (p *Printer) fields(e *trace.Event) field.Tree {
 	case trace.KindQueue:
 		o = queue(e)
 	case trace.KindQueueGone:
-		o = o.add("qp", e.Queue)
+		o = o.add("qp", e.Queue).add("with_client", e.Value == trace.GoneWithClient)
 	case trace.KindState:
 		o = o.add("qp", e.Queue).add("index", e.Index).add("from", trace.State(e.Count>>8).String()).
 			add("to", trace.State(e.Count&0xff).String())

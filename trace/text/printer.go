@@ -135,6 +135,9 @@ func (p *Printer) what(e *trace.Event) string {
 	case trace.KindQueue:
 		return p.queue(e)
 	case trace.KindQueueGone:
+		if e.Value == trace.GoneWithClient {
+			return "is destroyed with its client"
+		}
 		return "is destroyed"
 	case trace.KindState:
 		return state(e)

@@ -153,7 +153,7 @@ func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 	c.Device.Past.Add(&c.Count)
 	c.Device.PastErrors.Keep(c.UID, c.Program, c.Hosted.PID, c.Recent)
 	c.Device.PastTraffic[c.Hosted.Port].Add(&c.Traffic)
-	recordGone(c.Shard, c.Watched, trace.KindClientGone, c.Number)
+	recordGone(c.Shard, c.Watched, trace.KindClientGone, c.Number, 0)
 	c.Loop().RemoveClient(c.Client)
 	return regions, false
 }

@@ -212,7 +212,11 @@ func (c *Client) RemoveQP(q *object.QP) {
 	sh.Watchdog.Owners.Drop(uint64(q.Num))
 	custody.RecordLastPolledBy(&sh.Shard, q, c.Device.WatchesSanitize)
 	sh.SetState(q, control.StateRST)
-	recordGone(&sh.Shard, q.Watched, trace.KindQueueGone, q.Num)
+	why := uint64(0)
+	if c.Closed {
+		why = trace.GoneWithClient
+	}
+	recordGone(&sh.Shard, q.Watched, trace.KindQueueGone, q.Num, why)
 	c.Device.EndCustody(q)
 	q.Unwatch(q.Watched)
 	sh.LeaveAll(q)

@@ -79,8 +79,8 @@ func (e Device) recordKey(k *object.Mkey, mask uint32, how uint16) {
 }
 
 // recordGone records that a client or a queue is gone.
-func recordGone(sh *object.Shard, mask uint32, kind trace.Kind, number uint32) {
+func recordGone(sh *object.Shard, mask uint32, kind trace.Kind, number uint32, value uint64) {
 	if mask != 0 {
-		sh.Taps.Record(mask, &trace.Event{Kind: kind, Time: clock.Now(), Queue: number})
+		sh.Taps.Record(mask, &trace.Event{Kind: kind, Time: clock.Now(), Queue: number, Value: value})
 	}
 }

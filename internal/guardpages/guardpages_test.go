@@ -414,3 +414,16 @@ func TestAccessesThatAreNotReportedAreCounted(t *testing.T) {
 	require.Equal(t, accesses-1, reported.Load())
 	t.Logf("%d accesses waited to be reported", accesses-1)
 }
+
+// A page that was accessed and is protected again has its room for a run already.
+func TestRoomOfARunIsTakenOnce(t *testing.T) {
+	mem, p, _ := guarded(t, 2)
+	before := room.taken.Load()
+	for range 10 {
+		require.Equal(t, 1, p.Protect(mem[:PageSize], 7))
+		store(mem, 5, 1)
+	}
+	require.Equal(t, before+1, room.taken.Load())
+	p.Release(mem)
+	require.Equal(t, before, room.taken.Load())
+}

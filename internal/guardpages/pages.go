@@ -21,6 +21,8 @@ type Pages struct {
 	states []atomic.Uint64 // of each page: its owner while it is protected, else 0; the handler clears it
 	report func(Fault)
 
+	closing sync.Once
+
 	mu     sync.Mutex
 	closed bool
 	starts []bool // of each page: a run of protected pages began there; see room
@@ -95,11 +97,13 @@ func (p *Pages) Protect(b []byte, owner uint64) (pages int) {
 		for next < end && p.states[next].Load() == 0 {
 			next++
 		}
-		if !room.take() {
-			return pages
+		if !p.starts[at] { // it may have begun there before, and the handler has opened the page
+			if !room.take() {
+				return pages
+			}
+			p.starts[at] = true
+			p.runs++
 		}
-		p.starts[at] = true
-		p.runs++
 		// The owner comes first: the handler may need it at once.
 		for i := at; i < next; i++ {
 			p.states[i].Store(owner)
@@ -164,13 +168,12 @@ func (p *Pages) whole(b []byte) (first, end int) {
 func Flush() { reading.flush() }
 
 // Close opens all pages. When it has returned, all accesses have been reported, and mem may be unmapped. A
-// second Close does nothing. An access that is under way during Close is executed, and perhaps not reported.
-func (p *Pages) Close() {
+// second Close waits for the first one, and does nothing. An access that is under way during Close is
+// executed, and perhaps not reported.
+func (p *Pages) Close() { p.closing.Do(p.close) }
+
+func (p *Pages) close() {
 	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return
-	}
 	p.closed = true
 	for i := range p.states {
 		p.states[i].Store(0)

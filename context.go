@@ -231,9 +231,7 @@ func (c *client) close() error {
 		return nil
 	}
 	c.held.Store(nil)
-	if e := c.early.Load(); e != nil {
-		e.close()
-	}
+	c.leaveSanitizers()
 	c.drainEvents()
 	var err error
 	if s := c.sanitizer.Load(); s != nil {

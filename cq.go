@@ -228,13 +228,15 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 	if q.closed.Load() || c.closed.Load() {
 		return 0, ErrClosed
 	}
-	n := q.cq.Poll(dst)
+	var n int
+	if e := c.early.Load(); e != nil {
+		n = e.poll(q.cq, dst)
+	} else {
+		n = q.cq.Poll(dst)
+	}
 	if n == 0 {
 		if c.gone.Load() {
-			if n = q.cq.Poll(dst); n > 0 { // the device's last completions
-				if e := c.early.Load(); e != nil {
-					e.polled(dst[:n])
-				}
+			if n = q.take(dst); n > 0 { // the device's last completions
 				return n, nil
 			}
 			return 0, ErrDeviceGone
@@ -246,11 +248,16 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 			cpu.Yield() // lets the engine run, if it is on this core
 		}
 	}
-	if e := c.early.Load(); e != nil {
-		e.polled(dst[:n])
-	}
 	runtime.KeepAlive(q) // this keeps the memory of the queue
 	return n, nil
+}
+
+// take takes completions. Poll does the same without another call.
+func (q *CQ) take(dst []Completion) int {
+	if e := q.c.early.Load(); e != nil {
+		return e.poll(q.cq, dst)
+	}
+	return q.cq.Poll(dst)
 }
 
 // TryPoll is Poll for a queue that several goroutines or accelerators poll. While one of
@@ -263,9 +270,12 @@ func (q *CQ) TryPoll(dst []Completion) (int, error) {
 	if err := q.open(); err != nil {
 		return 0, err
 	}
-	n, ok := q.cq.TryPoll(dst)
+	var n int
+	var ok bool
 	if e := q.c.early.Load(); e != nil {
-		e.polled(dst[:n])
+		n, ok = e.tryPoll(q.cq, dst)
+	} else {
+		n, ok = q.cq.TryPoll(dst)
 	}
 	runtime.KeepAlive(q)
 	switch {
@@ -347,10 +357,7 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 // last returns what is left in a queue that has overrun. Completions may have come after
 // the last poll and before the report of the overrun.
 func (q *CQ) last(dst []Completion) (int, error) {
-	if n := q.cq.Poll(dst); n > 0 {
-		if e := q.c.early.Load(); e != nil {
-			e.polled(dst[:n])
-		}
+	if n := q.take(dst); n > 0 {
 		return n, nil
 	}
 	return 0, ErrOverrun

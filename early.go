@@ -3,7 +3,9 @@ package nicless
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/nicless/nicless/hostpath"
@@ -30,18 +32,26 @@ type earlyAccess struct {
 // it, that is no whole page is not protected. The device has to use the memory by a mapping of its own.
 // Its methods are safe for concurrent use.
 type earlyAccesses struct {
-	report func(earlyAccess) // is called by one goroutine
+	report func(earlyAccess) // is called by one goroutine, for which package guardpages may wait
 	refuse func(error)       // is called once if memory cannot be protected, and if accesses were too many
 	dev    separable
+	lost   uint64 // accesses of this process that were not reported when this began
+
+	// order is held from the moment at which a post or a poll changes a ring until it is noted here: an entry
+	// that a poll has freed is not posted again before the poll is noted.
+	order sync.Mutex
+
+	making  sync.Mutex // held while Pages are made, which waits for reports that are being made; not with mu
+	refused bool
+
+	closing sync.Once
 
 	mu       sync.Mutex
-	refused  bool
 	closed   bool
-	lost     uint64 // accesses of this process that were not reported when this began
 	memory   map[*shm.Region]*guardpages.Pages
 	keys     map[uint32]keyedMemory
-	queues   map[queueAt]*postedReceives
-	qps      map[uint32]queueAt // by QPN: where the queue pair's receives come from
+	queues   map[queueAt]*postedReceives // that were made since this began: only they are protected
+	qps      map[uint32]queueAt          // by QPN: where the queue pair's receives come from
 	owners   map[uint64]*postedReceive
 	last     uint64   // number of the last receive that is protected
 	released []uint64 // receives that are not posted any more, and are still in owners; see release
@@ -65,7 +75,9 @@ type postedReceive struct {
 	earlyAccess // without address and calls
 	owner       uint64
 	pieces      []protectedPiece
-	reported    bool
+	reported    bool // a load was
+	stored      bool // a store was
+	over        bool // it is not posted any more
 }
 
 type protectedPiece struct {
@@ -100,6 +112,15 @@ func (c *client) findEarly(report func(earlyAccess), refuse func(error)) {
 	c.early.CompareAndSwap(nil, newEarlyAccesses(dev, report, refuse))
 }
 
+// dropEarly ends what findEarly has begun. Memory is open before others see that nothing is looked for: they
+// may unmap it then.
+func (c *client) dropEarly() {
+	if e := c.early.Load(); e != nil {
+		e.close()
+		c.early.CompareAndSwap(e, nil)
+	}
+}
+
 func newEarlyAccesses(dev separable, report func(earlyAccess), refuse func(error)) *earlyAccesses {
 	return &earlyAccesses{report: report, refuse: refuse, dev: dev, lost: guardpages.Lost(),
 		memory: make(map[*shm.Region]*guardpages.Pages), keys: make(map[uint32]keyedMemory),
@@ -109,11 +130,13 @@ func newEarlyAccesses(dev separable, report func(earlyAccess), refuse func(error
 
 // addKey says that m has got its key. at is the address of its memory in this process.
 func (e *earlyAccesses) addKey(m *MR, at uint64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.making.Lock()
+	defer e.making.Unlock()
 	p, err := e.pages(m.root())
 	switch {
 	case err == nil:
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		e.keys[m.key] = keyedMemory{p, m.mem, at, m.addr}
 	case !e.refused && !errors.Is(err, ErrClosed):
 		e.refused = true
@@ -121,24 +144,37 @@ func (e *earlyAccesses) addKey(m *MR, at uint64) {
 	}
 }
 
-// pages returns the pages of memory. The caller holds mu.
+// pages returns the pages of memory. The caller holds making.
 func (e *earlyAccesses) pages(root *MR) (*guardpages.Pages, error) {
 	r := root.region
-	if p := e.memory[r]; p != nil {
+	e.mu.Lock()
+	p, closed := e.memory[r], e.closed
+	e.mu.Unlock()
+	if p != nil {
 		return p, nil
 	}
 	whole := r.Bytes()
 	switch {
-	case e.closed || whole == nil:
+	case closed || whole == nil:
 		return nil, ErrClosed
 	case !e.dev.separated(root.id):
 		return nil, errors.New("the engine in this process uses the same mapping of the memory")
 	}
 	p, err := guardpages.New(whole, e.accessed)
-	if err == nil {
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	closed = e.closed
+	if !closed {
 		e.memory[r] = p
 	}
-	return p, err
+	e.mu.Unlock()
+	if closed {
+		p.Close()
+		return nil, ErrClosed
+	}
+	return p, nil
 }
 
 // dropKey says that a key is gone.
@@ -159,59 +195,95 @@ func (e *earlyAccesses) dropMemory(r *shm.Region) {
 	}
 }
 
-// close opens all memory. All accesses that were found have then been reported.
+// close opens all memory, and protects none from now on. All accesses that were found have then been
+// reported.
 func (e *earlyAccesses) close() {
-	e.mu.Lock()
-	e.closed = true
-	list := e.memory
-	e.memory = nil
-	e.mu.Unlock()
-	for _, p := range list {
-		p.Close()
-	}
-	if n := guardpages.Lost() - e.lost; n > 0 {
-		e.refuse(fmt.Errorf("nicless: %d early accesses to buffers of receives came too fast to be reported", n))
-	}
+	e.closing.Do(func() {
+		e.mu.Lock()
+		e.closed = true
+		list := slices.Collect(maps.Values(e.memory)) // which stays there: dropMemory has to wait for Close
+		e.mu.Unlock()
+		for _, p := range list {
+			p.Close()
+		}
+		e.mu.Lock()
+		clear(e.memory)
+		e.mu.Unlock()
+		if n := guardpages.Lost() - e.lost; n > 0 {
+			e.refuse(fmt.Errorf("nicless: %d early accesses to buffers of receives came too fast to be reported", n))
+		}
+	})
 }
 
-// addQueue says where the receives of a queue pair come from.
+// addQueue says that a queue pair was made, and where its receives come from.
 func (e *earlyAccesses) addQueue(qpn uint32, from queueAt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.qps[qpn] = from
+	if !from.shared {
+		e.queues[from] = newPostedReceives()
+	}
+}
+
+// addSRQ says that an SRQ was made.
+func (e *earlyAccesses) addSRQ(number uint32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queues[queueAt{number, true}] = newPostedReceives()
+}
+
+func newPostedReceives() *postedReceives {
+	return &postedReceives{at: make(map[uint16]*postedReceive)}
 }
 
 // dropQueue says that a queue pair is gone. A queue pair may have taken receives from an SRQ whose
 // completions will not come, so these are opened too.
 func (e *earlyAccesses) dropQueue(qpn uint32) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	from := e.qps[qpn]
 	delete(e.qps, qpn)
-	e.mu.Unlock()
 	e.empty(from)
-}
-
-// empty opens the buffers of all receives of a queue, which was reset or is gone.
-func (e *earlyAccesses) empty(from queueAt) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if q := e.queues[from]; q != nil {
-		for _, r := range q.at {
-			e.release(r)
-		}
+	if !from.shared {
 		delete(e.queues, from)
 	}
 }
 
+// dropSRQ says that an SRQ is gone.
+func (e *earlyAccesses) dropSRQ(number uint32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.empty(queueAt{number, true})
+	delete(e.queues, queueAt{number, true})
+}
+
+// reset says that a queue pair was reset.
+func (e *earlyAccesses) reset(from queueAt) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.empty(from)
+}
+
+// empty opens the buffers of all receives of a queue. The caller holds mu.
+func (e *earlyAccesses) empty(from queueAt) {
+	if q := e.queues[from]; q != nil {
+		for _, r := range q.at {
+			e.release(r)
+		}
+		clear(q.at)
+		q.oldest, q.next = 0, 0
+	}
+}
+
 // post protects the buffer of the next receive. It is called after the receive was written into the ring, and
-// before the device learns of it. entry is the index of the entry of an SRQ; a queue pair counts its own.
+// before the device learns of it. entry is the index of the entry of an SRQ; a queue pair counts its own. The
+// caller holds order.
 func (e *earlyAccesses) post(to queueAt, entry uint16, wr *RecvWR, posts *hostpath.Posts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	q := e.queues[to]
 	if q == nil {
-		q = &postedReceives{at: make(map[uint16]*postedReceive)}
-		e.queues[to] = q
+		return // it is gone, or older than the sanitizer: completions do not lead to its receives then
 	}
 	if !to.shared {
 		entry = uint16(q.next)
@@ -244,7 +316,25 @@ func (e *earlyAccesses) post(to queueAt, entry uint16, wr *RecvWR, posts *hostpa
 	}
 }
 
-// polled opens the buffers of receives whose completions Poll is about to return.
+// poll is Poll of a queue, and opens the buffers of the receives whose completions it returns.
+func (e *earlyAccesses) poll(q *hostpath.CQ, dst []Completion) int {
+	e.order.Lock()
+	defer e.order.Unlock()
+	n := q.Poll(dst)
+	e.polled(dst[:n])
+	return n
+}
+
+// tryPoll is TryPoll of a queue, as poll is Poll.
+func (e *earlyAccesses) tryPoll(q *hostpath.CQ, dst []Completion) (n int, ok bool) {
+	e.order.Lock()
+	defer e.order.Unlock()
+	n, ok = q.TryPoll(dst)
+	e.polled(dst[:n])
+	return n, ok
+}
+
+// polled opens the buffers of receives whose completions Poll is about to return. The caller holds order.
 func (e *earlyAccesses) polled(list []Completion) {
 	for i := range list {
 		if c := &list[i]; !c.Requester() {
@@ -285,6 +375,7 @@ func (e *earlyAccesses) complete(q *postedReceives, index uint16) {
 
 // release opens the buffer of a receive that is not posted any more. The caller holds mu.
 func (e *earlyAccesses) release(r *postedReceive) {
+	r.over = true
 	r.open()
 	e.released = append(e.released, r.owner)
 	if len(e.released) > lateReports {
@@ -304,18 +395,24 @@ func (r *postedReceive) open() {
 func (e *earlyAccesses) accessed(f guardpages.Fault) {
 	e.mu.Lock()
 	r := e.owners[f.Owner]
-	if r == nil || r.reported {
+	if r == nil || r.reported || (f.Write && r.stored) {
 		e.mu.Unlock()
 		return
 	}
-	r.reported = true
 	a := r.earlyAccess
 	for _, p := range r.pieces {
 		if f.Addr-p.at < uint64(len(p.mem)) {
 			a.buffer, a.length, a.key = p.at, uint32(len(p.mem)), p.key
 		}
 	}
-	r.open() // one report for each receive is enough
+	if f.Write {
+		r.stored = true // a load from another page may follow
+	} else {
+		r.reported = true
+		if !r.over {
+			r.open() // one report for each receive is enough
+		}
+	}
 	e.mu.Unlock()
 	a.addr, a.write, a.calls = f.Addr, f.Write, f.Calls
 	e.report(a)
@@ -323,6 +420,8 @@ func (e *earlyAccesses) accessed(f guardpages.Fault) {
 
 // postRecvEarly is PostRecv for a queue whose buffers are protected.
 func (q *QP) postRecvEarly(e *earlyAccesses, wr *RecvWR) error {
+	e.order.Lock()
+	defer e.order.Unlock()
 	if err := q.rq.PostRecv(wr); err != nil {
 		return err
 	}
@@ -335,6 +434,8 @@ func (q *QP) postRecvEarly(e *earlyAccesses, wr *RecvWR) error {
 
 // postRecvEarly is PostRecv for a queue whose buffers are protected.
 func (q *SRQ) postRecvEarly(e *earlyAccesses, wr *RecvWR) error {
+	e.order.Lock()
+	defer e.order.Unlock()
 	entry := q.srq.Next()
 	if err := q.srq.PostRecv(wr); err != nil {
 		return err

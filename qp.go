@@ -406,7 +406,7 @@ func (q *QP) reset() {
 		q.rq.Reset()
 	}
 	if e := q.c.early.Load(); e != nil {
-		e.empty(q.receives())
+		e.reset(q.receives())
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 // SanitizerConfig is the configuration of a Sanitizer. The zero value works.
 type SanitizerConfig struct {
-	// Report takes the reports, one after the other, on a goroutine of the Sanitizer, until Close returns. It
+	// Report takes the reports, one after the other, on goroutines of the Sanitizer, until Close returns. It
 	// must not close the Sanitizer or its context. Nil means that each report is written to standard error.
 	Report func(*sanitize.Report)
 
@@ -46,17 +46,22 @@ type Sanitizer struct {
 	reporting sync.Mutex // held while a report is made
 	done      bool       // no more reports are made
 
-	mu     sync.Mutex
-	found  []sanitize.Report
-	stored map[storedAt]sanitize.Report // stores to the buffers of receives; see explainStore
-	failed error                        // why no more events can be read
+	mu        sync.Mutex
+	found     []sanitize.Report
+	stored    map[storedAt]sanitize.Report // stores to the buffers of receives; see explainStore
+	readEarly map[readAt]bool              // buffers of which an early read is reported
+	toEmit    []sanitize.Report            // of early reads; see emitEarly
+	emitting  bool                         // emitEarly runs
+	emitted   sync.Cond                    // of mu: emitEarly has ended
+	failed    error                        // why no more events can be read
 
 	closing sync.Once
 	err     error // of closing
 }
 
 // Sanitize begins to look for mistakes of this program in what it does by the context. Call it before the
-// context makes objects: posts to queues that exist already have no stacks. The Sanitizer ends when it or the
+// context makes objects: posts to queues that exist already have no stacks, and early reads of the buffers of
+// their receives are not found. The Sanitizer ends when it or the
 // context is closed, and makes its last reports before the call returns.
 //
 // The device then holds each WQE back for 200 microseconds, so that a program that touches its bytes too
@@ -78,7 +83,8 @@ func (c *Context) Sanitize(cfg SanitizerConfig) (*Sanitizer, error) {
 		return nil, platform.Unsupported("nicless: sanitize")
 	}
 	s := &Sanitizer{c: c.client, cfg: cfg, ended: make(chan struct{}), gone: make(chan struct{}),
-		posters: newPosters(), stored: make(map[storedAt]sanitize.Report)}
+		posters: newPosters(), stored: make(map[storedAt]sanitize.Report), readEarly: make(map[readAt]bool)}
+	s.emitted.L = &s.mu
 	c.sanitizing.Lock()
 	defer c.sanitizing.Unlock()
 	if c.sanitizer.Load() != nil {
@@ -89,7 +95,7 @@ func (c *Context) Sanitize(cfg SanitizerConfig) (*Sanitizer, error) {
 	}
 	sanitizers.add(s)
 	if err := s.begin(dev); err != nil {
-		sanitizers.remove(s)
+		s.endEarly()
 		return nil, wrap(what, err)
 	}
 	c.sanitizer.Store(s)
@@ -179,6 +185,7 @@ func (s *Sanitizer) read(ctx context.Context) {
 func (s *Sanitizer) take(e *trace.Event) {
 	s.posters.event(e)
 	s.report(s.machine.Event(e))
+	s.dropStores(e)
 	if e.Kind == trace.KindClientGone && s.posters.left(e.Queue) {
 		close(s.gone)
 	}
@@ -216,8 +223,8 @@ func (s *Sanitizer) emit(r *sanitize.Report) {
 	s.cfg.Report(r)
 }
 
-// Reports returns the reports that were made so far, of at most 4096 mistakes. After Close of the Sanitizer
-// or of the context, these are all.
+// Reports returns the reports that were made so far, of at most 4096 mistakes, and of early reads of at most
+// 1024 buffers. After Close of the Sanitizer or of the context, these are all.
 func (s *Sanitizer) Reports() []sanitize.Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,11 +236,11 @@ func (s *Sanitizer) Reports() []sanitize.Report {
 // why events could not be read. A second Close returns the same.
 func (s *Sanitizer) Close() error {
 	s.closing.Do(func() {
-		s.c.endEarly(s)
+		s.endEarly()
 		s.drain()
 		s.cancel()
 		<-s.ended
-		s.noteStores()
+		s.noteStores(func(storedAt) bool { return true })
 		s.reporting.Lock()
 		s.done = true
 		s.reporting.Unlock()

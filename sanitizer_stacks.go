@@ -11,11 +11,12 @@ import (
 
 // sanitizers are all of this process. Queues that are made on a device with a sanitizer note where their work
 // is posted, whichever context makes them: a race has two ends.
-var sanitizers sanitizerList
+var sanitizers = sanitizerList{protected: make(map[*client]struct{})}
 
 type sanitizerList struct {
-	mu   sync.Mutex
-	list []*Sanitizer
+	mu        sync.Mutex
+	list      []*Sanitizer
+	protected map[*client]struct{} // clients of which receive buffers may be protected, until they are closed
 }
 
 func (l *sanitizerList) add(s *Sanitizer) {
@@ -24,16 +25,22 @@ func (l *sanitizerList) add(s *Sanitizer) {
 	l.list = append(l.list, s)
 }
 
-func (l *sanitizerList) remove(s *Sanitizer) {
+// remove removes a sanitizer. It returns the clients of which nothing is to be protected any more.
+func (l *sanitizerList) remove(s *Sanitizer) (list []*client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = slices.DeleteFunc(l.list, func(x *Sanitizer) bool { return x == s })
+	for c := range l.protected {
+		if !l.seen(c) {
+			list = append(list, c)
+			delete(l.protected, c)
+		}
+	}
+	return list
 }
 
-// on reports whether a sanitizer looks at the device of c.
-func (l *sanitizerList) on(c *client) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// seen reports whether a sanitizer looks at the device of c. The caller holds mu.
+func (l *sanitizerList) seen(c *client) bool {
 	return slices.ContainsFunc(l.list, func(s *Sanitizer) bool { return s.sees(c) })
 }
 

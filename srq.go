@@ -93,6 +93,9 @@ func (q *SRQ) create(cfg SRQConfig) error {
 		return c.failed(err)
 	}
 	q.srqn = ans.SRQN
+	if e := c.early.Load(); e != nil {
+		e.addSRQ(q.srqn)
+	}
 	if sanitized {
 		sanitizers.made(c, queueAt{q.srqn, true}, nil, q.srq.Posts())
 	}
@@ -193,7 +196,7 @@ func (q *SRQ) Close() error {
 			return err
 		}
 		if e := c.early.Load(); e != nil {
-			e.empty(queueAt{number: q.srqn, shared: true})
+			e.dropSRQ(q.srqn)
 		}
 		c.mu.Lock()
 		delete(c.srqs, q.srqn)

@@ -174,7 +174,10 @@ func (s *Sanitizer) read(ctx context.Context) {
 		s.take(&e)
 		err = s.watch.Next(ctx, &e)
 	}
-	if !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("sanitize: mistakes after that were not seen: %w", ErrDeviceGone)
+	}
+	if !errors.Is(err, context.Canceled) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.failed = err

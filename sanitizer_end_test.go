@@ -127,6 +127,6 @@ func TestSanitizerOfEngineThatEnds(t *testing.T) {
 	stop()
 	require.NoError(t, <-ended)
 	await.Until(t, "the device is gone", func() bool { return x.c.err() != nil })
-	require.NoError(t, x.s.Close())
+	require.ErrorIs(t, x.s.Close(), ErrDeviceGone)
 	require.Len(t, x.s.Reports(), 1)
 }

@@ -144,16 +144,16 @@ const watchPause = 2 * time.Millisecond
 // that were recorded before were read, and io.EOF when the engine has gone and all its events were read.
 func (w *Watch) Next(ctx context.Context, e *trace.Event) error {
 	var pause *time.Timer
-	for gone := false; ; {
-		over := ctx.Err() != nil // asked first: what was recorded before the end is read
+	for {
+		over, gone := ctx.Err() != nil, w.gone() // asked first: what was recorded before the end is read
 		ok, err := w.Poll(e)
 		switch {
 		case err != nil || ok:
 			return err
-		case over:
-			return context.Cause(ctx)
 		case gone:
 			return io.EOF
+		case over:
+			return context.Cause(ctx)
 		}
 		if pause == nil {
 			pause = time.NewTimer(watchPause)
@@ -164,9 +164,18 @@ func (w *Watch) Next(ctx context.Context, e *trace.Event) error {
 		select {
 		case <-ctx.Done():
 		case <-w.c.Done():
-			gone = true // what it wrote before is read first
 		case <-pause.C:
 		}
+	}
+}
+
+// gone reports whether the engine has gone.
+func (w *Watch) gone() bool {
+	select {
+	case <-w.c.Done():
+		return true
+	default:
+		return false
 	}
 }
 

@@ -30,7 +30,11 @@ func (f *sanitizeFlags) sanitizeProgram(
 	go func() { ended <- x.read(in) }()
 	return func(program error) error {
 		cancel() // all that was recorded before is read first
-		failure := errors.Join(<-ended, in.Close())
+		failure := <-ended
+		if failure == nil && x.stopped {
+			failure = errors.New("--sanitize: the engine has ended before the program: mistakes after that were not seen")
+		}
+		failure = errors.Join(failure, in.Close())
 		r := x.s.Result()
 		if x.errors+x.notes > 0 || r.Dropped > 0 {
 			fmt.Fprintf(w, "nicless: %s\n", x.note())

@@ -4,8 +4,11 @@ package main
 
 import (
 	"bytes"
+	"path/filepath"
 	"testing"
 
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cmd/nicless/internal/enginetest"
 	"github.com/nicless/nicless/sanitize"
 	"github.com/stretchr/testify/require"
 )
@@ -23,5 +26,25 @@ func TestSanitizedProgramsOnly(t *testing.T) {
 		require.Equal(t, errors > 0, x.failure("run") != nil)
 		require.Equal(t, errors > 0, out.Len() > 0)
 		require.NoError(t, in.Close())
+	}
+}
+
+// If the engine ends before the program, the command fails: nothing was seen after that.
+func TestSanitizedEngineEnds(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "e")
+		end := enginetest.Run(t, path, nicless.Config{})
+		var out bytes.Buffer
+		stop, err := (&sanitizeFlags{}).sanitizeProgram(path, nil, &out)
+		require.NoError(t, err)
+		if ends {
+			end()
+			err = stop(nil)
+			require.ErrorContains(t, err, "the engine has ended before the program")
+			continue
+		}
+		require.NoError(t, stop(nil))
+		require.Empty(t, out.String())
+		end()
 	}
 }

@@ -61,6 +61,7 @@ type sanitizeWriter struct {
 	ours          func(pid uint64) bool // if not nil: reports that name none of these processes are left out
 	mine          map[uint32]bool       // the result of ours for each client
 	errors, notes uint64                // that were written
+	stopped       bool                  // the events have ended because the engine has
 }
 
 func newSanitizeWriter(w io.Writer, o sanitize.Options, json bool) *sanitizeWriter {
@@ -73,6 +74,7 @@ func (x *sanitizeWriter) choose(ours func(pid uint64) bool) {
 }
 
 func (x *sanitizeWriter) Event(e *trace.Event, _ trace.Clock) error {
+	x.stopped = x.stopped || e.Kind == trace.KindEnd && e.Index == 1
 	if x.ours != nil && e.Kind == trace.KindClient {
 		x.mine[e.Queue] = x.ours(e.Value)
 	}

@@ -128,6 +128,9 @@ func TestNotRecorded(t *testing.T) {
 	x.requireCodes()
 	require.False(t, x.s.Result().Recorded)
 
+	// Without a WQE there is nothing that could be missing.
+	require.True(t, pair(t, Options{}).s.Result().Recorded)
+
 	// Nor does an event before the completion.
 	x = pair(t, Options{})
 	x.add(trace.Event{Kind: trace.KindPolled, Queue: firstCQ + 1})

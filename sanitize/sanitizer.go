@@ -86,6 +86,7 @@ type Sanitizer struct {
 	unclaimed                        *arrival
 	reported                         map[subject]bool
 	reports                          []Report
+	anyWQE                           bool // was found
 	recorded                         bool
 	steps                            uint64 // of loops whose length the events decide, for tests
 	errors, notes, dropped, repeated uint64
@@ -109,6 +110,7 @@ func (s *Sanitizer) Event(e *trace.Event) []Report {
 	s.lives(e)
 	switch e.Kind {
 	case trace.KindFetch:
+		s.anyWQE = true
 		s.fetch(e)
 	case trace.KindPayload:
 		s.payload(e)
@@ -149,13 +151,13 @@ type Result struct {
 	Dropped uint64
 
 	// Recorded reports whether the events were recorded for a sanitizer. Without that, changes of memory and
-	// completions that nobody takes are not seen.
+	// completions that nobody takes are not seen. It is true while no WQE was found.
 	Recorded bool
 }
 
 // Result returns what was found so far.
 func (s *Sanitizer) Result() Result {
-	return Result{s.errors, s.notes, s.repeated, s.dropped, s.recorded}
+	return Result{s.errors, s.notes, s.repeated, s.dropped, s.recorded || !s.anyWQE}
 }
 
 // A subject tells reports apart: each is made once for its queues and its memory.

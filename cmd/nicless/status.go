@@ -107,13 +107,16 @@ func printStatus(ctx context.Context, w io.Writer, sockets []string, all, asJSON
 			first = noStatus(e.Socket, e.err)
 		}
 	}
-	if answers == 0 && first != nil {
-		return first
+	if answers > 0 {
+		first = nil
 	}
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(list)
+		return errors.Join(e.Encode(list), first)
+	}
+	if first != nil {
+		return first
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(w, "no engine of this user runs; nicless run starts one for a program")

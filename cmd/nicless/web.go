@@ -58,6 +58,10 @@ func newWeb() *cobra.Command {
 		Long:  webUsage,
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if token == "" && c.Flags().Changed("token") {
+				return &hinted{err: errors.New("web: --token: the name of the file is empty"),
+					hint: "without --token there is no token for this host, and one is made for others", usage: true}
+			}
 			if socket == "" {
 				if socket, err = defaultSocket(); err != nil {
 					return err
@@ -74,7 +78,7 @@ func newWeb() *cobra.Command {
 			if err != nil {
 				return errors.Join(err, l.Close())
 			}
-			url := fmt.Sprintf("http://%s/", l.Addr())
+			url := fmt.Sprintf("http://%s/", reachable(l.Addr().(*net.TCPAddr)))
 			if text != "" {
 				url += "?token=" + text
 			}
@@ -92,6 +96,24 @@ func newWeb() *cobra.Command {
 	_ = c.MarkFlagFilename("socket")
 	_ = c.MarkFlagFilename("token")
 	return c
+}
+
+// reachable returns an address by which a listener can be reached. If it is at all addresses, that is the
+// first one of this host that others can use.
+func reachable(a *net.TCPAddr) *net.TCPAddr {
+	if !a.IP.IsUnspecified() {
+		return a
+	}
+	at := *a
+	at.IP = net.IPv4(127, 0, 0, 1)
+	list, _ := net.InterfaceAddrs()
+	for _, x := range list {
+		if n, ok := x.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			at.IP = n.IP
+			break
+		}
+	}
+	return &at
 }
 
 // listenForWeb listens at an address, host:port. Without a host it is the loopback address, as for --metrics:

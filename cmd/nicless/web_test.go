@@ -44,3 +44,14 @@ func TestListenForWeb(t *testing.T) {
 	require.ErrorAs(t, err, &h)
 	require.Contains(t, h.hint, "'sport = :"+port+"'")
 }
+
+// The printed address is one that others can use, if the page is for others.
+func TestReachable(t *testing.T) {
+	one := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 80}
+	require.Equal(t, one, reachable(one))
+	for _, all := range []net.IP{net.IPv4zero, net.IPv6unspecified} {
+		at := reachable(&net.TCPAddr{IP: all, Port: 80})
+		require.False(t, at.IP.IsUnspecified())
+		require.Equal(t, 80, at.Port)
+	}
+}

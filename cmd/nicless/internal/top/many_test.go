@@ -78,6 +78,14 @@ func TestCursorStays(t *testing.T) {
 	require.Contains(t, s.text(), "0x4 many")
 }
 
+// A number may be typed as other commands write it, with six digits.
+func TestFilterOfANumber(t *testing.T) {
+	s := newScreen(t, many(300), 80, 24)
+	s.m.grid().setFilter("0x00012b")
+	shown, _ := s.m.grid().counts()
+	require.Equal(t, 1, shown)
+}
+
 // A benchmark of what a refresh costs here: of the snapshot, rows and their order, and the drawing.
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{10, 1000, 10000} {

@@ -83,6 +83,11 @@ func (t *table[R]) passes(r *R, words []string) bool {
 // renew chooses and orders the rows anew. The cursor stays on its row, or at its place if the row has gone.
 func (t *table[R]) renew() {
 	words := strings.Fields(strings.ToLower(t.filter))
+	for i, w := range words { // other commands write numbers of objects with six digits
+		if n, ok := strings.CutPrefix(w, "0x"); ok {
+			words[i] = "0x" + strings.TrimLeft(n, "0")
+		}
+	}
 	t.shown = t.shown[:0]
 	for i := range *t.rows {
 		if t.passes(&(*t.rows)[i], words) {

@@ -25,9 +25,10 @@ func Sanitize(t testing.TB, c *nicless.Context) *nicless.Sanitizer {
 
 // Sanitize fails the test for each mistake that the sanitizer finds in what the clients of the device do,
 // also at the end of the test, and prints both accesses with their stacks: see nicless.Context.Sanitize. Call
-// it before objects are made. Each work request then takes 200 microseconds longer on the device clock; with
-// the clock Held, it waits for Advance. In a bubble, the sanitizer looks for events from time to time, so
-// that time never stops: a test that waits for something that never comes then waits for ever.
+// it before objects are made. Each work request then takes 200 microseconds longer on the device clock. With
+// the clock Held, it waits for Advance, and the device finds it with the first Advance: a change before that
+// looks like one before the post. In a bubble, the sanitizer looks for events from time to time, so that time
+// never stops: a test that waits for something that never comes then waits for ever.
 func (d *Device) Sanitize() *nicless.Sanitizer {
 	d.t.Helper()
 	g := d.attach() // ends after the clients of the test

@@ -86,14 +86,21 @@ type failure struct {
 var clientLabels = []string{"device", "client", "uid"}
 
 func newClients() *clients {
-	return &clients{
-		ledger: newLedger[uint32](mostClients, mostUserClients, len(clientCounts), len(clientGauges),
-			labels{other, other, other}),
+	c := &clients{
 		counts: countFamilies(clientCounts, clientLabels...),
 		gauges: gaugeFamilies(clientGauges, clientLabels...),
-		labels: make(map[uint32]labels),
-		errors: make(map[labels]failure),
 	}
+	c.reset()
+	return c
+}
+
+// reset begins anew, without series: the next answer is of another engine, which numbers its clients from 1.
+func (c *clients) reset() {
+	c.ledger = newLedger[uint32](mostClients, mostUserClients, len(clientCounts), len(clientGauges),
+		labels{other, other, other})
+	c.labels = make(map[uint32]labels)
+	c.errors = make(map[labels]failure)
+	c.last = failure{}
 }
 
 // look takes an answer of the engine. device returns the name of the device of a port.

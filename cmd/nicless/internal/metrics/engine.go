@@ -81,6 +81,12 @@ func threadFamilies() []family[state.Thread] {
 	}, "thread")
 }
 
+// is reports whether an answer is of the same engine as the one before. Another one at the same socket counts
+// from 0, as Prometheus expects after a restart.
+func (e *engineState) is(d *state.Device) bool {
+	return e.device.PID == d.PID && e.device.Started.Equal(d.Started)
+}
+
 // addClients sets the counts of the engine from an answer. A client that goes while the engine answers can be
 // missing in both the sum of those that are gone and the list, and is in the next answer. So that no count
 // goes back, each is at least the one before.

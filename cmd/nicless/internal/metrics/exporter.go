@@ -171,6 +171,11 @@ func (e *Exporter) query() {
 	s, err := state.Read(ctx, e.socket, state.Request{Kinds: []state.Kind{state.Clients}})
 	v.answered = err == nil
 	if v.answered {
+		if !v.engine.is(&s.Device) {
+			v.engine = engineState{}
+			v.clients.reset()
+			v.peers.reset()
+		}
 		v.engine.addClients(s)
 		v.threads = s.Threads
 		v.clients.look(s, e.device)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/fabric/links"
 	"github.com/nicless/nicless/state"
 	"github.com/stretchr/testify/require"
 )
@@ -139,6 +141,47 @@ func TestTotalsNeverGoBack(t *testing.T) {
 		lines(t, e, plainText, "nicless_client_wqes_total"), "a program that has gone keeps its series")
 	require.Equal(t, []string{`nicless_client_queues{client="put",device="nicless1",uid="1000"} 0`},
 		lines(t, e, plainText, "nicless_client_queues"))
+}
+
+// Another engine at the same socket numbers its clients from 1, too: nothing of the engine before is in its
+// metrics, neither a count nor a series of a program that has gone.
+func TestAnotherEngineBeginsAnew(t *testing.T) {
+	for name, restart := range map[string]func(*state.Device){
+		"another process":                func(d *state.Device) { d.PID = 43 },
+		"the same number in a container": func(d *state.Device) { d.Started = d.Started.Add(time.Millisecond) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			f.sample()
+			gone := f.state.Clients[0]
+			gone.Number, gone.Program = 6, "gone"
+			f.state.Clients = append(f.state.Clients, gone)
+			e := f.exporter()
+			require.Len(t, lines(t, e, plainText, "nicless_client_wqes_total"), 2)
+			f.set(func(f *fake) { f.state.Clients = f.state.Clients[:1] })
+			require.Len(t, lines(t, e, plainText, "nicless_client_wqes_total"), 2, "it keeps its series")
+
+			f.set(func(f *fake) {
+				restart(&f.state.Device)
+				f.state.Device.Past = state.Counts{WQEs: 3}
+				c := &f.state.Clients[0]
+				c.PID, c.UID, c.Program, c.Counts, c.Errors = 100, 2000, "get", state.Counts{WQEs: 4}, nil
+				peer := f.links[0].Peers[0]
+				peer.Stats.Sent = 5
+				f.links = []links.Report{{Link: f.links[0].Link, Peers: []fabric.Peer{peer}}}
+			})
+			for name, want := range map[string]string{
+				"nicless_wqes_total":              ` 7`,
+				"nicless_explained_total":         ` 0`,
+				"nicless_client_wqes_total":       `{client="get",device="nicless1",uid="2000"} 4`,
+				"nicless_client_queues":           `{client="get",device="nicless1",uid="2000"} 3`,
+				"nicless_link_packets_sent_total": `{link="roce:10.0.0.1",peer="10.0.0.2"} 5`,
+			} {
+				require.Equal(t, []string{name + want}, lines(t, e, plainText, name))
+			}
+			require.NotContains(t, lines(t, e, openMetrics, "nicless_explained_total")[0], "receive-short")
+		})
+	}
 }
 
 func TestNamesOfProgramsAreHostile(t *testing.T) {

@@ -86,15 +86,21 @@ type peerID struct {
 
 func newPeers() *peers {
 	names := []string{"link", "peer"}
-	return &peers{
-		ledger: newLedger[peerID](mostPeers, mostPeers, len(peerCounts)+len(drops), len(peerGauges),
-			labels{other, other}),
+	p := &peers{
 		counts: countFamilies(peerCounts, names...),
 		gauges: gaugeFamilies(peerGauges, names...),
 		dropped: describe([]family[dropped]{{name: "nicless_link_packets_dropped_total",
 			help:  "Packets of a peer that were dropped, by the reason.",
 			value: func(n *dropped) float64 { return float64(*n) }}}, append(names, "reason")...),
 	}
+	p.reset()
+	return p
+}
+
+// reset begins anew, without series: the next answer is of another engine.
+func (p *peers) reset() {
+	p.ledger = newLedger[peerID](mostPeers, mostPeers, len(peerCounts)+len(drops), len(peerGauges),
+		labels{other, other})
 }
 
 // look takes an answer of the engine. Nodes that have never joined a pool are no peers: most pools have room

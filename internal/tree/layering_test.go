@@ -244,11 +244,12 @@ var mayImport = map[string][]string{
 	"cmd/nicless": {".", "state", "sanitize", "accel/ptx", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "trace/record", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/devx", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/fatbin", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/metrics", "cmd/nicless/internal/top", "cmd/nicless/internal/web", "tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture", "tools/explore"},
 	// The metrics of an engine: a client of its sockets, apart from where they are.
-	"cmd/nicless/internal/metrics": {".", "state", "fabric", "fabric/links", "internal/unixsock"},
+	"cmd/nicless/internal/metrics": {".", "cmd/nicless/internal/conns", "state", "fabric", "fabric/links", "internal/unixsock"},
 
+	"cmd/nicless/internal/conns":      {},
 	"cmd/nicless/internal/latency":    {".", "cqe", "trace", "state"},
 	"cmd/nicless/internal/enginetest": {".", "internal/await"}, // tests only
-	"cmd/nicless/internal/web": {".", "cmd/nicless/internal/latency", "cqe", "fabric/links", "fault", "fault/rulefile", "field",
+	"cmd/nicless/internal/web": {".", "cmd/nicless/internal/conns", "cmd/nicless/internal/latency", "cqe", "fabric/links", "fault", "fault/rulefile", "field",
 		"internal/unixsock", "state", "tools/decodepage/answer", "trace", "trace/text", "wqe"},
 	"cmd/nicless/internal/top": {".", "cmd/nicless/internal/latency", "cqe", "fabric/links", "field", "internal/unixsock", "state",
 		"trace/objects", "trace/text", "wqe"},

@@ -17,5 +17,5 @@
 //   - exporter.go: asks the engine, at most once a second, and makes the pages
 //   - page.go: a page in a format
 //   - server.go: the HTTP server, and which requests it refuses
-//   - listener.go: the address, and the bound on connections
+//   - listener.go: the address
 package metrics

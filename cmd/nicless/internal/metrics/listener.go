@@ -9,12 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"sync"
 	"syscall"
 )
-
-// mostConnections bounds the connections that are open at once.
-const mostConnections = 64
 
 // An AddressError says why an address cannot be listened at.
 type AddressError struct {
@@ -45,7 +41,7 @@ func Listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, &AddressError{address, cause(err), hint(err, n)}
 	}
-	return &bounded{Listener: l, open: make(map[*connection]struct{})}, nil
+	return l, nil
 }
 
 // cause is what the kernel or the resolver said, without the address, which an AddressError has.
@@ -71,74 +67,4 @@ func hint(err error, port uint64) string {
 func onlyHere(l net.Listener) bool {
 	at, err := netip.ParseAddrPort(l.Addr().String())
 	return err == nil && at.Addr().IsLoopback()
-}
-
-// A bounded listener has at most mostConnections open at once. One more takes the place of a connection on
-// which no request is, so that idle clients cannot keep Prometheus out; without such, it is closed.
-type bounded struct {
-	net.Listener
-	mu   sync.Mutex
-	open map[*connection]struct{}
-	turn uint64
-}
-
-// A connection is one that a bounded listener has accepted.
-type connection struct {
-	net.Conn
-	l    *bounded
-	idle uint64 // when it became idle, counted in such events; 0: a request is on it. Guarded by l.mu
-}
-
-func (l *bounded) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if admitted := l.admit(c); admitted != nil {
-			return admitted, nil
-		}
-		_ = c.Close()
-	}
-}
-
-// admit returns the connection with a place, or nil if there is none.
-func (l *bounded) admit(c net.Conn) net.Conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.open) >= mostConnections {
-		var oldest *connection
-		for o := range l.open {
-			if o.idle != 0 && (oldest == nil || o.idle < oldest.idle) {
-				oldest = o
-			}
-		}
-		if oldest == nil {
-			return nil
-		}
-		delete(l.open, oldest)
-		_ = oldest.Conn.Close()
-	}
-	l.turn++ // a new connection is idle until its request has come
-	admitted := &connection{Conn: c, l: l, idle: l.turn}
-	l.open[admitted] = struct{}{}
-	return admitted
-}
-
-// setIdle notes whether a request is on a connection.
-func (c *connection) setIdle(idle bool) {
-	c.l.mu.Lock()
-	defer c.l.mu.Unlock()
-	c.idle = 0
-	if idle {
-		c.l.turn++
-		c.idle = c.l.turn
-	}
-}
-
-func (c *connection) Close() error {
-	c.l.mu.Lock()
-	delete(c.l.open, c)
-	c.l.mu.Unlock()
-	return c.Conn.Close()
 }

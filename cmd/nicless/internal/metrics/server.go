@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nicless/nicless/cmd/nicless/internal/conns"
 )
 
 // Limits of the HTTP server. A client that reads or writes slowly holds only its connection, for as long.
@@ -21,6 +23,8 @@ const (
 	writeTime  = 10 * time.Second
 	idleTime   = 2 * time.Minute // between two requests: more than the interval of most scrapes
 	mostHeader = 8 << 10         // bytes
+
+	mostConnections = 64 // open at once
 )
 
 const index = `<!DOCTYPE html><html lang="en"><title>nicless</title><p>The metrics of an engine of nicless: ` +
@@ -30,7 +34,7 @@ const index = `<!DOCTYPE html><html lang="en"><title>nicless</title><p>The metri
 // Serve serves the metrics at l until ctx ends, and closes l. It returns nil when ctx has ended.
 func (e *Exporter) Serve(ctx context.Context, l net.Listener) error {
 	s := &http.Server{
-		Handler: e.handler(onlyHere(l)), ConnState: noteState,
+		Handler: e.handler(onlyHere(l)), ConnState: conns.NewBound(mostConnections).Note,
 		ReadHeaderTimeout: headerTime, ReadTimeout: headerTime,
 		WriteTimeout: writeTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: mostHeader,
@@ -42,13 +46,6 @@ func (e *Exporter) Serve(ctx context.Context, l net.Listener) error {
 		return nil
 	}
 	return err
-}
-
-// noteState tells the listener which of its connections are idle.
-func noteState(c net.Conn, s http.ConnState) {
-	if c, ok := c.(*connection); ok && (s == http.StateActive || s == http.StateIdle) {
-		c.setIdle(s == http.StateIdle)
-	}
 }
 
 // handler serves /metrics, and a page at / that leads there.

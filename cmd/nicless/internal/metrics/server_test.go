@@ -135,26 +135,3 @@ func TestClientsThatHoldConnections(t *testing.T) {
 	_, err := bufio.NewReader(held[1]).ReadByte()
 	require.True(t, errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET), "%v", err)
 }
-
-func TestBoundOnConnections(t *testing.T) {
-	l := &bounded{open: make(map[*connection]struct{})}
-	var all []*connection
-	for range mostConnections {
-		c, _ := net.Pipe()
-		admitted := l.admit(c)
-		require.NotNil(t, admitted)
-		all = append(all, admitted.(*connection))
-		all[len(all)-1].setIdle(false)
-	}
-	c, _ := net.Pipe()
-	require.Nil(t, l.admit(c), "all have requests")
-	all[5].setIdle(true)
-	all[3].setIdle(true)
-	require.NotNil(t, l.admit(c), "one is idle")
-	require.Len(t, l.open, mostConnections)
-	_, err := all[5].Write([]byte{1})
-	require.ErrorIs(t, err, io.ErrClosedPipe, "the one that has been idle for longest is closed")
-	require.NoError(t, all[5].Close())
-	require.NoError(t, all[3].Close())
-	require.Len(t, l.open, mostConnections-1)
-}

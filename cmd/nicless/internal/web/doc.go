@@ -13,7 +13,8 @@
 //
 // All streams share one look at the engine (look.go), at most once a second, and more seldom if it takes
 // long. Everything that a browser can ask for is bounded: streams, events of a trace, rows, and the size of a
-// request. A browser that reads nothing holds its own connection, until a write to it takes too long.
+// request. A connection whose request was refused, or that asks nothing, loses its place to a new one
+// (package conns). A browser that reads nothing holds its own connection, until a write to it takes too long.
 //
 // # Files
 //

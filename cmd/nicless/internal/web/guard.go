@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/nicless/nicless/cmd/nicless/internal/conns"
 )
 
 // A guard says which requests are answered.
@@ -42,21 +44,31 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	if g.here && !namesHere(r.Host) {
-		http.Error(w, "this server is for this host only: use 127.0.0.1 or localhost", http.StatusForbidden)
+		refuse(w, r, "this server is for this host only: use 127.0.0.1 or localhost", http.StatusForbidden)
 		return
 	}
 	if g.token != "" && !g.admitted(w, r) {
 		return
 	}
 	if r.URL.Path != "/" && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		http.Error(w, "only the page of this server may ask for this", http.StatusForbidden)
+		refuse(w, r, "only the page of this server may ask for this", http.StatusForbidden)
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && !fromPage(r) {
-		http.Error(w, "only the page of this server may ask for this", http.StatusForbidden)
+		refuse(w, r, "only the page of this server may ask for this", http.StatusForbidden)
 		return
 	}
 	g.next.ServeHTTP(w, r)
+}
+
+// refuse answers a request that is not for this server. It may have a body that never comes: the answer does
+// not wait for it, and while the server does, others can have the place of the connection.
+func refuse(w http.ResponseWriter, r *http.Request, why string, status int) {
+	conns.Release(r.Context())
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+	}
+	http.Error(w, why, status)
 }
 
 // admitted reports whether a request has the token, in its cookie. The first one has it in its address: the
@@ -64,7 +76,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *guard) admitted(w http.ResponseWriter, r *http.Request) bool {
 	if given := r.URL.Query().Get("token"); given != "" && r.Method == http.MethodGet {
 		if !g.right(given) {
-			http.Error(w, "the token is wrong: use the address that nicless web has printed", http.StatusUnauthorized)
+			refuse(w, r, "the token is wrong: use the address that nicless web has printed", http.StatusUnauthorized)
 			return false
 		}
 		http.SetCookie(w, &http.Cookie{Name: cookieOf(r.Host), Value: g.token, Path: "/", HttpOnly: true,
@@ -75,7 +87,7 @@ func (g *guard) admitted(w http.ResponseWriter, r *http.Request) bool {
 	if c, err := r.Cookie(cookieOf(r.Host)); err == nil && g.right(c.Value) {
 		return true
 	}
-	http.Error(w, "the token is missing or wrong: use the address that nicless web has printed",
+	refuse(w, r, "the token is missing or wrong: use the address that nicless web has printed",
 		http.StatusUnauthorized)
 	return false
 }

@@ -3,13 +3,20 @@
 package web
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
 
@@ -91,6 +98,42 @@ func TestCookiesOfManyPorts(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, get(), "the tokens of others")
 	r.AddCookie(own)
 	require.Equal(t, http.StatusOK, get())
+}
+
+// Clients without the token keep nobody out, with as many connections as there may be: whether they ask
+// nothing more, or the body of what they ask for does not come.
+func TestClientsWithoutTheToken(t *testing.T) {
+	for name, request := range map[string]string{
+		"idle":    "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"no body": "POST /decode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := serve(t, Options{Socket: filepath.Join(t.TempDir(), "none"), Token: "t"})
+			u, err := url.Parse(address)
+			require.NoError(t, err)
+			var held []net.Conn
+			for range mostConnections {
+				c, err := net.Dial("tcp", u.Host)
+				require.NoError(t, err)
+				defer c.Close()
+				_, err = fmt.Fprint(c, request)
+				require.NoError(t, err)
+				a, err := http.ReadResponse(bufio.NewReader(c), nil)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusUnauthorized, a.StatusCode)
+				held = append(held, c)
+			}
+			r, err := http.NewRequestWithContext(await.Context(t), "GET", address, nil)
+			require.NoError(t, err)
+			r.AddCookie(&http.Cookie{Name: cookieOf(u.Host), Value: "t"})
+			a, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			defer a.Body.Close()
+			require.Equal(t, http.StatusOK, a.StatusCode)
+			_, err = io.Copy(io.Discard, held[0])
+			require.True(t, err == nil || errors.Is(err, syscall.ECONNRESET), "the first one has lost its place: %v", err)
+		})
+	}
 }
 
 // Pages of other sites can have browsers send requests, but not as this server's page.

@@ -14,9 +14,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
+	"github.com/nicless/nicless/cmd/nicless/internal/conns"
 	"github.com/nicless/nicless/cmd/nicless/internal/latency"
 	"github.com/nicless/nicless/state"
 	"github.com/nicless/nicless/tools/decodepage/answer"
@@ -85,7 +85,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if s.opt.Token == "" && (s.opt.Control || !Local(l.Addr())) {
 		return errors.Join(fmt.Errorf("web: %s needs a token", l.Addr()), l.Close())
 	}
-	var open atomic.Int32
+	bound := conns.NewBound(mostConnections)
 	h := &http.Server{
 		Handler:     s.handler(Local(l.Addr())),
 		ReadTimeout: answerTime, ReadHeaderTimeout: headerTime, WriteTimeout: answerTime,
@@ -97,16 +97,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			if tcp, ok := c.(*net.TCPConn); ok {
 				_ = tcp.SetWriteBuffer(sendBuffer) // the kernel's own bound does as well
 			}
-			return ctx
+			return bound.Context(ctx, c)
 		},
-		ConnState: func(c net.Conn, st http.ConnState) {
-			switch {
-			case st == http.StateClosed:
-				open.Add(-1)
-			case st == http.StateNew && open.Add(1) > mostConnections:
-				_ = c.Close()
-			}
-		},
+		ConnState: bound.Note,
 	}
 	defer context.AfterFunc(ctx, func() { _ = h.Close() })()
 	err := h.Serve(l)

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/nicless/nicless/cmd/nicless/internal/conns"
@@ -32,6 +33,7 @@ const (
 	idleTime        = 2 * time.Minute
 	mostHeader      = 16 << 10 // bytes
 	mostBody        = 1 << 20  // bytes
+	bodyTime        = 5 * time.Second
 	mostConnections = 64
 	mostCalls       = 2 // decodings, traces and changes of rules at once
 )
@@ -53,6 +55,7 @@ type Options struct {
 type Server struct {
 	opt      Options
 	readTime time.Duration
+	bodyTime time.Duration // how long the body of a call may take to come
 	measure  func(ctx context.Context, socket string, queue uint32) (latency.Sample, error)
 	looker   looker
 	rules    ruleset
@@ -68,7 +71,8 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}
-	return &Server{opt: o, readTime: readTime, measure: latency.Measure, rules: ruleset{socket: o.Socket},
+	return &Server{opt: o, readTime: readTime, bodyTime: bodyTime, measure: latency.Measure,
+		rules:   ruleset{socket: o.Socket},
 		looker:  looker{socket: o.Socket, cpu: o.CPU, interval: interval},
 		streams: make(chan struct{}, mostStreams), calls: make(chan struct{}, mostCalls)}
 }
@@ -121,7 +125,7 @@ func (s *Server) handler(here bool) http.Handler {
 	mux.Handle("POST /decode", s.call(s.decode))
 	mux.Handle("POST /entry", s.call(s.entry))
 	mux.Handle("POST /trace", s.call(s.trace))
-	mux.Handle("GET /rules", s.call(func(*http.Request) (any, error) { return s.rules.now() }))
+	mux.Handle("GET /rules", s.call(func(*http.Request, []byte) (any, error) { return s.rules.now() }))
 	mux.Handle("POST /rules", s.call(s.setRules))
 	return &guard{here: here, token: s.opt.Token, next: mux}
 }
@@ -129,42 +133,83 @@ func (s *Server) handler(here bool) http.Handler {
 // errReadOnly is the answer to changes without Options.Control.
 var errReadOnly = errors.New("this page only shows; nicless web --control lets it switch faults on and off")
 
-// call answers with JSON: the value of f, or {"error": ...}. Few calls are answered at once, because they
-// cost processor time here or at the engine.
-func (s *Server) call(f func(*http.Request) (any, error)) http.Handler {
+// call answers with JSON: the value that f makes of a request and its body, or {"error": ...}. Few calls are
+// answered at once, because they cost processor time here or at the engine. So a call has its place neither
+// while its body comes nor while its answer goes: both are as slow as a client likes.
+func (s *Server) call(f func(r *http.Request, body []byte) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case s.calls <- struct{}{}:
-			defer func() { <-s.calls }()
-		case <-r.Context().Done():
+		body, err := s.body(w, r)
+		if err != nil {
+			w.Header().Set("Connection", "close") // nobody reads the rest
+			writeJSON(w, statusOf(err), errorJSON(err))
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
-		v, err := f(r)
-		w.Header().Set("Content-Type", "application/json")
-		if err != nil {
-			status := http.StatusUnprocessableEntity
-			if errors.Is(err, errReadOnly) {
-				status = http.StatusForbidden
-			}
-			w.WriteHeader(status)
-			v = map[string]string{"error": err.Error()}
+		status, answer, ok := s.inPlace(r, body, f)
+		if ok {
+			writeJSON(w, status, answer)
 		}
-		_ = json.NewEncoder(w).Encode(v) // the browser may have gone
 	})
 }
 
-// decode explains the text of a request, as nicless decode does.
-func (s *Server) decode(r *http.Request) (any, error) {
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
+// body reads the body of a request, which must come in time.
+func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
 	}
-	return map[string]string{"text": answer.To(string(b))}, nil
+	// Without a deadline of its own, the one of the request holds. The server ends it with the body.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.bodyTime))
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
+}
+
+// inPlace waits for a place and calls f there. ok is false if the request has ended before.
+func (s *Server) inPlace(
+	r *http.Request, body []byte, f func(*http.Request, []byte) (any, error),
+) (status int, answer []byte, ok bool) {
+	select {
+	case s.calls <- struct{}{}:
+		defer func() { <-s.calls }()
+	case <-r.Context().Done():
+		return 0, nil, false
+	}
+	v, err := f(r, body)
+	if err == nil {
+		answer, err = json.Marshal(v)
+	}
+	if err != nil {
+		return statusOf(err), errorJSON(err), true
+	}
+	return http.StatusOK, answer, true
+}
+
+// statusOf returns the status of the answer to a call that has failed.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, errReadOnly):
+		return http.StatusForbidden
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout
+	}
+	return http.StatusUnprocessableEntity
+}
+
+func errorJSON(err error) []byte {
+	b, _ := json.Marshal(map[string]string{"error": err.Error()}) // strings can be encoded
+	return b
+}
+
+func writeJSON(w http.ResponseWriter, status int, answer []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(answer) // the browser may have gone
+}
+
+// decode explains the text of a request, as nicless decode does.
+func (s *Server) decode(_ *http.Request, text []byte) (any, error) {
+	return map[string]string{"text": answer.To(string(text))}, nil
 }
 
 // entry describes the entry of a ring: queue, ring and entry are in the query.
-func (s *Server) entry(r *http.Request) (any, error) {
+func (s *Server) entry(r *http.Request, _ []byte) (any, error) {
 	v, err := viewOf(r.URL.Query())
 	if err != nil {
 		return nil, err
@@ -194,7 +239,7 @@ func (s *Server) queue(ctx context.Context, number uint32) (*state.Queue, *look,
 }
 
 // trace takes a trace: queue and ms are in the query.
-func (s *Server) trace(r *http.Request) (any, error) {
+func (s *Server) trace(r *http.Request, _ []byte) (any, error) {
 	queue, err := number(r.URL.Query(), "queue", 24)
 	if err != nil {
 		return nil, err
@@ -211,20 +256,15 @@ func (s *Server) trace(r *http.Request) (any, error) {
 }
 
 // setRules switches on the rules that are in a request; none switches them off.
-func (s *Server) setRules(r *http.Request) (any, error) {
+func (s *Server) setRules(_ *http.Request, text []byte) (any, error) {
 	if !s.opt.Control {
 		return nil, errReadOnly
 	}
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
+	set := s.rules.off
+	if len(text) > 0 {
+		set = func() error { return s.rules.set(string(text)) }
 	}
-	if len(b) == 0 {
-		err = s.rules.off()
-	} else {
-		err = s.rules.set(string(b))
-	}
-	if err != nil {
+	if err := set(); err != nil {
 		return nil, err
 	}
 	return s.rules.now()

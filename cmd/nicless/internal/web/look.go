@@ -38,33 +38,56 @@ type looker struct {
 	cpu      func() time.Duration
 	interval time.Duration // least time between two looks
 
-	mu   sync.Mutex
-	last look
-	due  time.Time // of the next look
+	mu     sync.Mutex
+	last   look
+	due    time.Time     // of the next look
+	taking chan struct{} // closed at the end of the look that is being taken; nil: none is
 }
 
-// look returns the newest look, which it takes if it is time for one. Its slices must not be changed.
+// look returns the newest look, for which it waits if it is time for one. Its slices must not be changed. If
+// ctx ends meanwhile, the look says so to this caller only, and goes on for the others.
 func (l *looker) look(ctx context.Context) look {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	begin := l.cpu()
-	if time.Now().Before(l.due) {
+	if l.taking == nil && time.Now().Before(l.due) {
+		defer l.mu.Unlock()
 		return l.last
 	}
+	if l.taking == nil {
+		l.taking = make(chan struct{})
+		go l.take(context.WithoutCancel(ctx), l.last, l.taking)
+	}
+	taking := l.taking
+	l.mu.Unlock()
+	select {
+	case <-taking:
+	case <-ctx.Done():
+		return look{err: context.Cause(ctx)}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// take takes the look after an older one, and closes taken then.
+func (l *looker) take(ctx context.Context, old look, taken chan<- struct{}) {
+	begin := l.cpu()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s, err := state.Read(ctx, l.socket, state.Request{})
-	next := look{now: l.last.now, change: l.last.change, links: l.last.links, err: err}
+	next := look{now: old.now, change: old.change, links: old.links, err: err}
 	if err == nil {
-		next.now, next.change = s, changeSince(s, l.last.now)
+		next.now, next.change = s, changeSince(s, old.now)
 		next.links = nil
 		// Engines without links do not answer.
 		_ = unixsock.Query(l.socket+nicless.LinksSuffix, linksLimit, &next.links)
 	}
 	next.pause = pauseAfter(l.cpu()-begin, l.interval)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	// Streams that are a little early get a new one.
 	l.last, l.due = next, time.Now().Add(next.pause-next.pause/10)
-	return next
+	l.taking = nil
+	close(taken)
 }
 
 // changeSince returns what has changed since an older snapshot, if that is of the same engine.

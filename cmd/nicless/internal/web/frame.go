@@ -3,6 +3,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -107,7 +108,7 @@ func clientsOf(l *look) (list []clientFrame) {
 		c := &l.now.Clients[i]
 		list = append(list, clientFrame{c, l.change.Clients[c.Number]})
 	}
-	slices.SortStableFunc(list, func(a, b clientFrame) int { return int(b.Rate.WQEs - a.Rate.WQEs) })
+	slices.SortStableFunc(list, func(a, b clientFrame) int { return cmp.Compare(b.Rate.WQEs, a.Rate.WQEs) })
 	return list[:min(len(list), mostClients)]
 }
 

@@ -72,3 +72,18 @@ func TestRowsWithoutClients(t *testing.T) {
 		require.Empty(t, rows[0].Program)
 	}
 }
+
+// Clients are in the order of their rates, also if these differ by less than 1 a second.
+func TestClientsInOrder(t *testing.T) {
+	l := &look{now: &state.Snapshot{}, change: &state.Change{Clients: map[uint32]state.Rate{}}}
+	for i, rate := range []float64{0.2, 0.9, 0, 1.5, 0.7, 2.1, 0.9} {
+		number := uint32(i + 1)
+		l.now.Clients = append(l.now.Clients, state.Client{Number: number})
+		l.change.Clients[number] = state.Rate{WQEs: rate}
+	}
+	var got []uint32
+	for _, c := range clientsOf(l) {
+		got = append(got, c.Number)
+	}
+	require.Equal(t, []uint32{6, 4, 2, 7, 5, 1, 3}, got)
+}

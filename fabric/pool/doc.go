@@ -35,10 +35,11 @@
 // # Life and death
 //
 // A goroutine of the node moves its heartbeat, also while it waits for the engine. Another node takes it for
-// alive when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s). A
-// node that is started again has another epoch, which the others see with the next look, 20 ms later. A link
-// that was up goes down then (nic.Port.SetUp), and its port is closed if the peer has another epoch: the
-// peer's queue pairs are gone (peer_life.go). session.go says how a link comes up.
+// alive when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s), in
+// which only time counts that the observer itself ran (silence.go). A node that is started again has another
+// epoch, which the others see with the next look, 20 ms later. A link that was up goes down then
+// (nic.Port.SetUp), and its port is closed if the peer has another epoch: the peer's queue pairs are gone
+// (peer_life.go). session.go says how a link comes up.
 //
 // # Trust
 //
@@ -77,6 +78,7 @@
 //
 //   - link.go: whether the link is up, down or at rest (step, suspect)
 //   - peer_life.go: whether the other node lives, has left, or has restarted
+//   - silence.go: how long others were silent while this node ran
 //   - session.go: whether both nodes agree on empty rings (handshake)
 //   - flow.go: whether a ring stands still, so that the link begins anew
 //   - wake.go: whether the other engine sleeps and has to be woken

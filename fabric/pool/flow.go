@@ -13,9 +13,9 @@ import (
 type flow struct {
 	rings [2]struct { // the ring that this node sends into, and the ring that it receives from
 		w     *packetring.Witness
-		moved time.Time // when the ring was seen last to move, or to be empty
+		moved time.Duration // when the ring was seen last to move, or to be empty
 	}
-	next time.Time // when the rings are looked at next
+	next time.Duration // when the rings are looked at next
 }
 
 // open makes the flow of a link, from the ring that this node sends into and the one that it receives from.
@@ -29,29 +29,29 @@ func (f *flow) open(p *Pool, send, receive []byte) (err error) {
 }
 
 // begin notes that the link has come up: from now on, its rings have to move.
-func (f *flow) begin(now time.Time) {
-	f.rings[0].moved, f.rings[1].moved, f.next = now, now, now
+func (f *flow) begin(ran time.Duration) {
+	f.rings[0].moved, f.rings[1].moved, f.next = ran, ran, ran
 }
 
 // stands returns why the link must begin anew, or "". Packets may wait for as long as a node may
 // give no sign of life. An engine for which packets wait is woken: perhaps the word that says that it
 // sleeps was overwritten.
-func (l *link) stands(now time.Time) string {
+func (l *link) stands(ran time.Duration) string {
 	f := &l.flow
-	if now.Before(f.next) {
+	if ran < f.next {
 		return ""
 	}
-	f.next = now.Add(min(ownPeriod, l.p.cfg.Dead/4))
+	f.next = ran + min(ownPeriod, l.p.cfg.Dead/4)
 	for i := range f.rings {
 		r := &f.rings[i]
 		if !r.w.Observe() {
-			r.moved = now
+			r.moved = ran
 			continue
 		}
 		if i == 1 {
 			l.port.Arrived()
 		}
-		if now.Sub(r.moved) > l.p.cfg.Dead {
+		if ran-r.moved > l.p.cfg.Dead {
 			return fmt.Sprintf("the ring %s node %d stands still, with packets in it", [2]string{"to", "from"}[i], l.peer)
 		}
 	}

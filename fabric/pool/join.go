@@ -107,8 +107,10 @@ func (p *Pool) living(ctx context.Context) (names []string, err error) {
 	for i := range before {
 		before[i] = p.view.life(i)
 	}
-	if err := p.time.Sleep(ctx, p.cfg.Dead); err != nil {
-		return nil, err
+	for c := (clock{}); c.look(p.time.Now()) < p.cfg.Dead; {
+		if err := p.time.Sleep(ctx, tick); err != nil {
+			return nil, err
+		}
 	}
 	for i := range before {
 		now := p.view.life(i)
@@ -126,7 +128,7 @@ func (p *Pool) claim(ctx context.Context, h *header) error {
 		return nil
 	}
 	p.cfg.Log.Warn("this node was left without a farewell, or lives in another engine; its heartbeat is watched", "link", p.Name(), "most", p.cfg.Dead)
-	for end := p.time.Now().Add(p.cfg.Dead); p.time.Now().Before(end); {
+	for c := (clock{}); c.look(p.time.Now()) < p.cfg.Dead; {
 		if err := p.time.Sleep(ctx, tick); err != nil {
 			return err
 		}

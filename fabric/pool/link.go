@@ -32,10 +32,10 @@ type link struct {
 	peer int // number of the other node
 
 	// Whether the peer lives (peer_life.go).
-	heartbeat uint64    // the heartbeat that was seen last
-	seen      bool      // a heartbeat was seen
-	alive     bool      // the heartbeat has moved since it was seen first
-	moved     time.Time // when it was seen to move last
+	heartbeat uint64        // the heartbeat that was seen last
+	seen      bool          // a heartbeat was seen
+	alive     bool          // the heartbeat has moved since it was seen first
+	moved     time.Duration // when it was seen to move last, on the clock of this node's own run
 
 	epoch    uint64      // the life of the peer that the link is for; 0: none
 	born     time.Time   // when that life was seen first
@@ -67,10 +67,11 @@ func newLink(p *Pool, peer int) *link {
 	return &link{p: p, peer: peer, since: p.time.Now(), why: fmt.Sprintf("node %d has not been seen", peer), rest: firstRest}
 }
 
-// step looks at the other node, and opens, closes or changes the link as the other node requires.
-func (l *link) step(now time.Time) {
+// step looks at the other node, and opens, closes or changes the link as the other node requires. ran is
+// the time in which this node itself ran (silence.go).
+func (l *link) step(now time.Time, ran time.Duration) {
 	seen := l.p.view.life(l.peer)
-	if why := l.recordLife(&seen, now); why != "" {
+	if why := l.recordLife(&seen, ran); why != "" {
 		l.down(why)
 		return
 	}
@@ -96,7 +97,7 @@ func (l *link) step(now time.Time) {
 	l.handshake()
 	if l.up {
 		l.receiveBoard()
-		if why := l.stands(now); why != "" {
+		if why := l.stands(ran); why != "" {
 			l.suspect(now)
 			l.down(why)
 		}
@@ -199,7 +200,7 @@ func (l *link) closePort(why string) {
 func (l *link) setUp() {
 	l.up, l.why, l.since = true, "", l.p.time.Now()
 	l.p.changed = true
-	l.flow.begin(l.since)
+	l.flow.begin(l.p.clock.ran)
 	l.p.cfg.Log.Info("link up", "link", l.p.Name(), "node", l.peer,
 		"engine", fmt.Sprintf("%016x", l.desc.guid), "name", l.desc.name, "mtu", l.path.Load().MTU)
 	l.p.aside(func() { l.port.SetUp(true) })

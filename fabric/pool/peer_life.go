@@ -14,7 +14,7 @@ const livesApart = 10 * tick
 
 // recordLife records what the other node says of its life, and whether its heartbeat moves. It returns why
 // the node cannot be used, or "".
-func (l *link) recordLife(seen *life, now time.Time) string {
+func (l *link) recordLife(seen *life, ran time.Duration) string {
 	switch {
 	case seen.state == stateLeft && seen.identity == l.p.header.identity:
 		l.seen, l.alive = false, false
@@ -24,10 +24,10 @@ func (l *link) recordLife(seen *life, now time.Time) string {
 		l.seen, l.alive = false, false
 		return fmt.Sprintf("node %d has not joined the pool", l.peer)
 	case !l.seen:
-		l.seen, l.alive, l.heartbeat, l.moved = true, false, seen.heartbeat, now
+		l.seen, l.alive, l.heartbeat, l.moved = true, false, seen.heartbeat, ran
 	case seen.heartbeat != l.heartbeat:
-		l.alive, l.heartbeat, l.moved = true, seen.heartbeat, now
-	case l.alive && now.Sub(l.moved) > l.p.cfg.Dead:
+		l.alive, l.heartbeat, l.moved = true, seen.heartbeat, ran
+	case l.alive && ran-l.moved > l.p.cfg.Dead:
 		l.alive = false
 	}
 	if !l.alive {

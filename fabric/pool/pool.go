@@ -56,6 +56,7 @@ type Pool struct {
 	changed bool   // state must be replaced
 	damaged bool   // the header is damaged, and the log says so
 	rival   rival
+	clock   clock // of this node's own run
 
 	epoch  atomic.Uint64          // epoch of this life of the node
 	ended  atomic.Pointer[string] // why this node has left the pool for good; nil: it has not

@@ -85,6 +85,8 @@ func (p *Pool) tick() {
 
 // watch looks at the header and at all nodes.
 func (p *Pool) watch() {
+	now := p.time.Now()
+	ran := p.clock.look(now)
 	if why := p.ended.Load(); why != nil {
 		p.leave(*why)
 		p.publish()
@@ -92,7 +94,7 @@ func (p *Pool) watch() {
 	}
 	if p.rival.why != "" {
 		p.leave(p.rival.why)
-		if !p.updateRival(p.time.Now()) {
+		if !p.updateRival(now, ran) {
 			p.publish()
 			return
 		}
@@ -133,9 +135,8 @@ func (p *Pool) watch() {
 		p.join(h)
 	}
 	if p.lost == "" {
-		now := p.time.Now()
 		for _, l := range p.links {
-			l.step(now)
+			l.step(now, ran)
 		}
 	}
 	p.publish()

@@ -19,6 +19,11 @@ type Report struct {
 	Why   string   `json:",omitempty"` // why a link that opens by itself is open
 	About string   `json:",omitempty"` // of a network interface or UCX: what it is, and its counts
 	Notes []string `json:",omitempty"` // what was dropped, and why, in sentences
+
+	// Strangers is how many packets the queue pairs of this engine were given from addresses that nobody here
+	// has asked for. It counts those addresses that have a path now; the oldest paths end first.
+	Strangers uint64 `json:",omitempty"`
+
 	Peers []fabric.Peer
 }
 
@@ -35,6 +40,7 @@ func (t *Table) Report() (list []Report) {
 	if s.roce != nil {
 		list = append(list, Report{
 			Link: s.roce.Name(), Why: t.why(), Notes: s.roce.Notes(), Peers: s.roce.Peers(),
+			Strangers: s.roce.Stats().StrangerPackets,
 		})
 	}
 	if f := t.notes.Load(); f != nil && len(list) > 0 {

@@ -15,6 +15,12 @@ func (c *authCounts) stats() AuthStats {
 	}
 }
 
+// proven reports whether the peer has had a session, and so a key that this end has accepted. r is nil on
+// links without keys.
+func (r *remote) proven() bool {
+	return r != nil && (r.send.Load() != nil || r.got.Load() > 0)
+}
+
 // report adds to a peer what is known of its key. r is nil on links without keys.
 func (r *remote) report(peer *fabric.Peer) {
 	if r == nil {

@@ -101,10 +101,35 @@ func TestPathsOfStrangers(t *testing.T) {
 	assert.Equal(t, uint64(9), server.Stats().Received.Strangers)
 	assert.Equal(t, 9, server.Stats().Paths)
 	assert.Zero(t, server.Stats().Held)
+	assert.Equal(t, 9, server.Stats().Strangers)
+	assert.Empty(t, server.Peers())
 	// The carrier counts a datagram after it has sent it: the client may have it already.
 	for i := range server.Paths() {
 		await.Until(t, "both are counted", func() bool { p := server.Paths()[i]; return p.Sent == 1 && p.Received == 1 })
 	}
+	assert.EqualValues(t, 9, server.Stats().StrangerPackets)
+}
+
+// A stranger stands among the peers only once this engine has requested a path to it.
+func TestStrangersAreNoPeers(t *testing.T) {
+	addr := freeport.Loopback(t, 3)
+	server := startHost(t, Config{}, addr[0])
+	for _, own := range addr[1:] {
+		client := startHost(t, Config{}, own)
+		client.send(client.to(own, addr[0]).Number, head(udSend, 1), nil)
+		server.next()
+	}
+	once, err := server.FindOnce(addressOf(addr[2], 0x20, 0)) // such as the answer to a request of rdma_cm
+	require.NoError(t, err)
+	server.send(once.Number, head(udSend, 2), nil)
+	assert.Empty(t, server.Peers())
+	assert.Equal(t, 2, server.Stats().Strangers)
+
+	server.to(addr[0], addr[1])
+	require.Len(t, server.Peers(), 1)
+	assert.Equal(t, addr[1].String(), server.Peers()[0].Name)
+	assert.EqualValues(t, 1, server.Peers()[0].Stats.Received)
+	assert.Equal(t, 1, server.Stats().Strangers)
 }
 
 // Traffic class and hop limit are part of a path; the paths of one address have one source.

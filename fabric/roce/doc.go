@@ -52,7 +52,8 @@
 // Paths:
 //
 //   - table.go: which path a number means, and which path ends to make room
-//   - strangers.go: the list of paths in the order of their use; which of them ends is decided in table.go
+//   - strangers.go: which paths are strangers' (isStranger); the list of paths in the order of their use;
+//     which of them ends is decided in table.go
 //   - path.go: the header, the MTU and the state of one path
 //   - route.go: whether a GID leads to a path, from which local address, and who holds it
 //

@@ -21,6 +21,11 @@ type Stats struct {
 	Auth     AuthStats
 	Paths    int // paths in the table
 	Held     int // paths that Hold has returned and that were not released
+
+	// Strangers is how many addresses have a path in the table and are none of [Carrier.Peers], and
+	// StrangerPackets how many packets have come on these paths.
+	Strangers       int
+	StrangerPackets uint64
 }
 
 // SendStats are counts of the sender. Bytes are those of packets from the BTH to the ICRC.
@@ -148,6 +153,10 @@ func (c *Carrier) Stats() Stats {
 		if p.routes > 0 {
 			stats.Held++
 		}
+		if p.source == p && p.isStranger() {
+			stats.Strangers++
+			stats.StrangerPackets += p.received.Load()
+		}
 	})
 	return stats
 }
@@ -181,15 +190,16 @@ func (c *Carrier) Addresses() []AddressState {
 // Name returns the name of the link.
 func (c *Carrier) Name() string { return c.cfg.Name }
 
-// Peers returns a peer for each remote address of each local address. The counts of a peer are
-// packets: received by its source path, sent by all its paths, of which each traffic class and hop
-// limit has one.
+// Peers returns a peer for each remote address of each local address, without strangers: addresses to which
+// this engine has requested no path, and which no key has proven. Anybody can forge those, so they are only
+// counted (Stats.Strangers). The counts of a peer are packets: received by its source path, sent by all its
+// paths, of which each traffic class and hop limit has one.
 func (c *Carrier) Peers() []fabric.Peer {
 	var peers []fabric.Peer
 	sent := make(map[*path]uint64)
 	c.paths.each(func(p *path) { sent[p.source] += p.sent.Load() })
 	c.paths.each(func(p *path) {
-		if p.source != p {
+		if p.source != p || p.isStranger() {
 			return
 		}
 		peer := fabric.Peer{Name: p.remote.String(), Up: true, MTU: p.MTU()}

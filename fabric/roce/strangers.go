@@ -10,6 +10,10 @@ const (
 	wanted                 // this engine has requested the path
 )
 
+// isStranger reports whether the remote address of a path is a stranger's: this engine has not requested a
+// path to it, and it has not proven a key. The caller holds the table's lock.
+func (p *path) isStranger() bool { return p.origin == stranger && !p.peer.proven() }
+
 // A list has paths that are not held, in order of use. There are two lists: the paths of
 // strangers, at most Config.Strangers, and the paths that were requested. When a list is
 // full, the least recently used path in it ends. So strangers cannot fill the table, and cannot

@@ -314,9 +314,12 @@ type linkPeer struct {
 	Stats  nic.PortStats
 }
 
-// linksOf queries the links of an engine.
-func (v *supervisor) linksOf(engine int) (peers []linkPeer, err error) {
-	var links []struct{ Peers []linkPeer }
+// linksOf queries the links of an engine: their peers, and how many packets have come from strangers.
+func (v *supervisor) linksOf(engine int) (peers []linkPeer, strangers uint64, err error) {
+	var links []struct {
+		Peers     []linkPeer
+		Strangers uint64
+	}
 	m := v.witness.Begin()
 	err = unixsock.Query(v.socket(engine)+nicless.LinksSuffix, stepLimit, &links)
 	v.witness.Rest()
@@ -324,34 +327,33 @@ func (v *supervisor) linksOf(engine int) (peers []linkPeer, err error) {
 		f := verdict.FromError(err, v.witness.Since(m))
 		f.Who = "the supervisor, for the links of an engine"
 		v.note(f)
-		return nil, errFault
+		return nil, 0, errFault
 	}
 	for _, l := range links {
 		peers = append(peers, l.Peers...)
+		strangers += l.Strangers
 	}
-	return peers, nil
+	return peers, strangers, nil
 }
 
 // look queries the counts of the engines of the RoCE link. Packets that a has received in the name of b, and
 // that b has not sent, were forged. The clients go on meanwhile, so b is queried last.
 func (v *supervisor) look() error {
-	a, err := v.linksOf(0)
+	a, strangers, err := v.linksOf(0)
 	if err != nil {
 		return err
 	}
-	b, err := v.linksOf(1)
+	b, _, err := v.linksOf(1)
 	if err != nil {
 		return err
 	}
 	var received, sent uint64
 	s := &v.result.Seen
+	s.Strangers = strangers
 	for _, p := range a {
 		s.Faults += p.Faults
-		switch p.Name {
-		case addresses[1]:
+		if p.Name == addresses[1] {
 			received = p.Stats.Received
-		case addresses[2]:
-			s.Strangers = p.Stats.Received
 		}
 	}
 	for _, p := range b {

@@ -37,6 +37,7 @@ type Carrier struct {
 	done    sync.WaitGroup
 	stop    chan struct{} // closed by Close
 	changed chan struct{} // signals that the state of a local address has changed
+	moved   chan struct{} // signals that a local address or its device has changed
 	peers   chan struct{} // signals that addresses have become known, or are not known any more
 	secret  [4]uint32     // for the sets of known addresses (screen.go)
 
@@ -59,6 +60,7 @@ func New(cfg Config) (*Carrier, error) {
 	c := &Carrier{
 		cfg: cfg, log: cfg.Log.With("link", cfg.Name), paths: newTable(cfg),
 		stop: make(chan struct{}), changed: make(chan struct{}, 1), peers: make(chan struct{}, 1),
+		moved: make(chan struct{}, 1),
 	}
 	for i := range c.secret {
 		c.secret[i] = rand.Uint32() | 1
@@ -169,7 +171,9 @@ func (c *Carrier) Start(port nic.Port) error {
 	} else {
 		go c.run(c.sendWaiter, c.sender, c.receiver)
 	}
+	c.done.Add(1)
 	go c.maintain()
+	go c.watchChanges()
 	if c.guard != nil {
 		c.done.Add(1)
 		go c.guard.run()

@@ -345,7 +345,7 @@ func TestClose(t *testing.T) {
 // packets that it sends then must not be dropped because one from before had failed.
 func TestPacketsAreTriedOnceTheDeviceIsBack(t *testing.T) {
 	a := freeport.Loopback(t, 1)[0]
-	h := startHost(t, Config{lookEvery: time.Hour}, a)
+	h := startHost(t, Config{lookEvery: time.Hour, deaf: true}, a)
 	path := h.to(a, a)
 	failed := func() *fault {
 		f := &fault{errno: unix.ENETUNREACH, since: time.Now()}
@@ -363,4 +363,30 @@ func TestPacketsAreTriedOnceTheDeviceIsBack(t *testing.T) {
 	require.Equal(t, content(10, 2), h.next().payload)
 	require.Equal(t, uint64(1), h.Stats().Sent.NoWay)
 	require.True(t, p.from.up())
+}
+
+// An address that could not send, and of which nothing says that it was lost, is probed: the engine sends
+// nothing while the link is down.
+func TestAddressIsProbed(t *testing.T) {
+	a := freeport.Loopback(t, 1)[0]
+	h := startHost(t, Config{lookEvery: time.Hour, deaf: true}, a)
+	p := h.paths.find(h.to(a, a).Number)
+	f := &fault{errno: unix.EINVAL, since: time.Now()}
+	p.from.fault.Store(f)
+	good := p.nameLen
+	p.nameLen = 1 // the kernel says EINVAL, as for an address that is not this host's
+	p.from.probe(h.Carrier)
+	require.Equal(t, f, p.from.fault.Load())
+	p.nameLen = good
+	p.from.probe(h.Carrier)
+	require.True(t, p.from.up())
+
+	p.from.fault.Store(f)
+	h.Release(nic.Path{Number: p.number})
+	require.NoError(t, h.RemoveAddress(a))
+	require.NoError(t, h.AddAddress(a))
+	l := (*h.locals.Load())[0]
+	l.fault.Store(f)
+	l.probe(h.Carrier)
+	require.True(t, l.up(), "without a peer nothing can be tried, and nothing is lost")
 }

@@ -61,6 +61,9 @@ type Config struct {
 
 	// How often the network devices are looked at; 0: lookEvery. Tests make it shorter.
 	lookEvery time.Duration
+
+	// Tests that change what a look would change back have no notifications of the kernel.
+	deaf bool
 }
 
 const (

@@ -46,6 +46,8 @@
 //   - screen.go: which datagram the kernel gives to which socket, or drops
 //   - known.go: which addresses the kernel's program knows, and when it gets a new program
 //   - device.go: which network device has an address, and its MTU
+//   - changes.go: which notifications of the kernel concern a local address; whether an address that could
+//     not send can again (probe)
 //   - maintain.go: whether devices and addresses are still there; opens again; reports to updateUp
 //     (carrier.go)
 //

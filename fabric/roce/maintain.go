@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// lookEvery is how often the network devices are looked at.
+	// lookEvery is how often the network devices are looked at, besides after notifications of the kernel
+	// (changes.go).
 	lookEvery = time.Second
 
 	// dropMTUsEvery is how often the MTUs that sending has taught are dropped, as the kernel
@@ -45,6 +46,13 @@ func (c *Carrier) maintain() {
 			}
 			continue
 		case <-c.changed:
+		case <-c.moved:
+			for _, l := range *c.locals.Load() {
+				if l.here {
+					c.lookAgain(l)
+				}
+				l.probe(c)
+			}
 		case <-dropMTUs.C:
 			c.paths.each(func(p *path) { p.mtu.Store(0) })
 		case <-ticker.C:
@@ -52,6 +60,7 @@ func (c *Carrier) maintain() {
 				if l.here {
 					c.look(l)
 				}
+				l.probe(c)
 			}
 			floods.look(c, time.Now(), c.droppedSoFar(), c.receiver.limits.sources.take)
 		}

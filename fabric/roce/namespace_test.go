@@ -240,6 +240,37 @@ func TestVanishedDevice(t *testing.T) {
 	}
 }
 
+// An address that is removed and comes back is noticed at once, also if nobody looks at the devices and
+// nothing is sent meanwhile: the engine sends nothing while the link is down. Packets go at once after that,
+// also those of paths that could not send.
+func TestAddressComesBackAtOnce(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPair(t)
+	require.NoError(t, p.a.Close())
+	p.a = startHost(t, Config{lookEvery: time.Hour}, a4) // only notifications say that an address has gone
+	require.True(t, p.a.nextUp())
+	exchange(t, p.a, p.b, a4, b4, 10, 100)
+	path := p.a.paths.find(p.a.to(a4, b4).Number)
+	for range maxRefused {
+		setAddress(t, false, "a0", a4.String()+"/24")
+		require.False(t, p.a.nextUp())
+		before := p.a.Stats().Sent.NoWay
+		p.a.together(path.number, func() {
+			p.a.put(path.number, head(writeMiddle, 0), content(100, 0))
+			p.a.put(path.number, head(writeMiddle, 1), content(100, 1))
+		})
+		await.Until(t, "packets are dropped", func() bool { return p.a.Stats().Sent.NoWay == before+2 })
+		require.NotNil(t, path.fault.Load())
+		path.fault.Load().again.Store(int64(time.Hour)) // the next packet is not tried before that
+		setAddress(t, true, "a0", a4.String()+"/24")
+		require.True(t, p.a.nextUp())
+		p.works(path.number) // the kernel makes the route after it has notified
+		exchange(t, p.a, p.b, a4, b4, 10, 100)
+	}
+}
+
 // A link-local address is that of a device. When the device is made again, new sockets are
 // opened.
 func TestLinkLocalDeviceComesBack(t *testing.T) {
@@ -259,7 +290,10 @@ func TestLinkLocalDeviceComesBack(t *testing.T) {
 	p.addLinkLocal(t)
 	p.open(t, netip.MustParseAddr("fe80::b%b0"))
 	require.NotEqual(t, old, indexOf(t, "a0"))
-	await.Until(t, "there are new sockets", func() bool { return len(p.a.Addresses()) == 3 && p.a.Addresses()[2].Up })
+	await.Until(t, "there are new sockets", func() bool {
+		list := p.a.Addresses() // once: the old address goes before the new one comes
+		return len(list) == 3 && list[2].Up
+	})
 	exchange(t, p.a, p.b, netip.MustParseAddr("fe80::a"), netip.MustParseAddr("fe80::b"), 3, 100)
 }
 

@@ -38,22 +38,31 @@ func (s *sender) trouble(errno unix.Errno) {
 		return
 	}
 	s.at++
-	switch errno {
-	case unix.EBADF: // RemoveAddress
+	switch {
+	case errno == unix.EBADF: // RemoveAddress
 		s.counts.noPath.Add(1)
-	case unix.EMSGSIZE:
+	case errno == unix.EMSGSIZE:
 		s.counts.tooLong.Add(1)
 		p.shrink(s.c, len(s.packets[r.first].Payload))
-	case unix.ENOBUFS, unix.ENOMEM, unix.ECONNREFUSED:
+	case errno == unix.ENOBUFS, errno == unix.ENOMEM, errno == unix.ECONNREFUSED:
 		s.counts.busy.Add(1)
-	case unix.ENETDOWN, unix.ENODEV, unix.ENXIO, unix.EADDRNOTAVAIL, unix.EINVAL:
-		// EINVAL: the source address is not this host's any more.
+	case ofLocal(errno):
 		s.counts.noWay.Add(1)
 		p.from.fails(s.c, errno, s.now)
 	default: // ENETUNREACH, EHOSTUNREACH, EPERM and EACCES of packet filters
 		s.counts.noWay.Add(1)
 		p.fails(s.c, errno, s.now)
 	}
+}
+
+// ofLocal reports whether an error of sending is one of the local address, and so of all its paths. EINVAL:
+// the source address is not this host's any more.
+func ofLocal(errno unix.Errno) bool {
+	switch errno {
+	case unix.ENETDOWN, unix.ENODEV, unix.ENXIO, unix.EADDRNOTAVAIL, unix.EINVAL:
+		return true
+	}
+	return false
 }
 
 // refused counts a message that the kernel would not cut into datagrams. It says EIO if the

@@ -257,11 +257,15 @@ func TestAddressComesBackAtOnce(t *testing.T) {
 		setAddress(t, false, "a0", a4.String()+"/24")
 		require.False(t, p.a.nextUp())
 		before := p.a.Stats().Sent.NoWay
-		p.a.together(path.number, func() {
-			p.a.put(path.number, head(writeMiddle, 0), content(100, 0))
-			p.a.put(path.number, head(writeMiddle, 1), content(100, 1))
-		})
-		await.Until(t, "packets are dropped", func() bool { return p.a.Stats().Sent.NoWay == before+2 })
+		for i := range uint32(10) { // all are in the ring before the sender wakes: one message
+			h, payload, ok := p.a.port.Send.Reserve(packet.BTHSize, 100)
+			require.True(t, ok)
+			copy(h, head(writeMiddle, i))
+			copy(payload, content(100, i))
+			p.a.port.Send.Publish(path.number)
+		}
+		p.a.port.Wake()
+		await.Until(t, "packets are dropped", func() bool { return p.a.Stats().Sent.NoWay == before+10 })
 		require.NotNil(t, path.fault.Load())
 		path.fault.Load().again.Store(int64(time.Hour)) // the next packet is not tried before that
 		setAddress(t, true, "a0", a4.String()+"/24")
@@ -269,6 +273,7 @@ func TestAddressComesBackAtOnce(t *testing.T) {
 		p.works(path.number) // the kernel makes the route after it has notified
 		exchange(t, p.a, p.b, a4, b4, 10, 100)
 	}
+	require.True(t, p.a.Addresses()[0].Segments, "the kernel still cuts messages")
 }
 
 // A link-local address is that of a device. When the device is made again, new sockets are

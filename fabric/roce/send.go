@@ -32,6 +32,7 @@ type sender struct {
 	packets [sendBatch]outgoing
 	n       int  // how many packets the batch has
 	single  bool // each message of this batch is one datagram
+	uncut   uncut
 
 	messages [sendBatch]mmsg.Message
 	runs     [sendBatch]run // the packets of each message
@@ -73,7 +74,7 @@ func (s *sender) step() (did int, blocked bool) {
 			return 0, false
 		}
 		s.now = time.Now()
-		s.single = false
+		s.single, s.uncut = false, uncut{}
 		s.make(0)
 	}
 	if !s.flush() {
@@ -225,6 +226,9 @@ func (l *local) send(socket int, m []mmsg.Message) (int, unix.Errno) {
 
 // sent counts the next n messages, which were sent.
 func (s *sender) sent(n int) {
+	if l := s.uncut.from; l != nil && s.runs[s.at].path.from == l {
+		s.refused(l, s.uncut.errno)
+	}
 	var packets, bytes, segmented int
 	for _, r := range s.runs[s.at:][:n] {
 		packets += r.n

@@ -19,6 +19,13 @@ const (
 	maxRefused = 3
 )
 
+// An uncut says that the kernel has refused a message of several datagrams, and not yet whether it takes its
+// datagrams one by one. If not, the error was not about cutting: the network cannot be reached, for instance.
+type uncut struct {
+	from  *local // nil: there was no such message
+	errno unix.Errno
+}
+
 // trouble handles the error of sending the next message. If the message is one datagram, it is dropped. If
 // the message has several datagrams, its packets and all later packets of the batch become messages of one
 // datagram.
@@ -32,12 +39,14 @@ func (s *sender) trouble(errno unix.Errno) {
 	case errno == unix.EINTR:
 		return
 	case r.n > 1:
-		s.refused(p.from, errno)
+		s.counts.refused.Add(1)
+		s.uncut = uncut{p.from, errno}
 		s.single = true
 		s.make(r.first)
 		return
 	}
 	s.at++
+	s.uncut = uncut{} // single datagrams fail too
 	switch {
 	case errno == unix.EBADF: // RemoveAddress
 		s.counts.noPath.Add(1)
@@ -65,10 +74,11 @@ func ofLocal(errno unix.Errno) bool {
 	return false
 }
 
-// refused counts a message that the kernel would not cut into datagrams. It says EIO if the
-// network device computes no checksums, and EINVAL if a datagram is longer than the device's MTU.
+// refused is called when the kernel has taken the datagrams of a message, and would not cut the message. It
+// says EIO if the network device computes no checksums, and EINVAL if a datagram is longer than the device's
+// MTU.
 func (s *sender) refused(l *local, errno unix.Errno) {
-	s.counts.refused.Add(1)
+	s.uncut = uncut{}
 	l.refused++
 	if errno == unix.EIO || l.refused == maxRefused {
 		l.segment.Store(false)

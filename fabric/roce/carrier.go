@@ -41,6 +41,8 @@ type Carrier struct {
 	peers   chan struct{} // signals that addresses have become known, or are not known any more
 	secret  [4]uint32     // for the sets of known addresses (screen.go)
 
+	neighboursFull [len(neighbourTables)]atomic.Uint64 // how often the host's tables had no room
+
 	screens  sync.Mutex // held while the kernel is given new programs
 	screened uint64     // table.newcomers when the kernel was given programs last
 

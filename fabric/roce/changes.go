@@ -130,7 +130,7 @@ func (l *local) probe(c *Carrier) {
 	if to != nil {
 		var empty mmsg.Message
 		empty.Header.Name, empty.Header.Namelen = &to.name[0], to.nameLen
-		if _, errno := l.send(to.socket, []mmsg.Message{empty}); ofLocal(errno) {
+		if _, errno := l.send(to.socket, []mmsg.Message{empty}); ofLocal(errno, to) {
 			return
 		}
 	}

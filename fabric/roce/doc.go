@@ -70,6 +70,7 @@
 //   - grh.go: the GRH of received UD packets
 //   - loop.go: when a goroutine looks, sleeps and wakes
 //   - stats.go: counts and states; decides nothing
+//   - neighbours.go: whether the kernel has room for neighbours, and what the log and reports say of it
 //   - notes.go: what reports say of dropped packets, and when the log warns of a flood
 //
 // On links with keys:

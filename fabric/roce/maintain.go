@@ -28,6 +28,7 @@ func (c *Carrier) maintain() {
 	var screenDue <-chan time.Time // when the kernel may be given new programs again; nil: now
 	screenWanted := false          // it has to be given new programs then
 	var floods floodWatch
+	var neighbours neighbourWatch
 	for {
 		select {
 		case <-c.stop:
@@ -62,6 +63,7 @@ func (c *Carrier) maintain() {
 				}
 				l.probe(c)
 			}
+			neighbours.look(c, time.Now(), (*neighbourTable).full)
 			floods.look(c, time.Now(), c.droppedSoFar(), c.receiver.limits.sources.take)
 		}
 		c.mu.Lock()

@@ -9,8 +9,8 @@ import (
 )
 
 // Notes says in sentences what the carrier and the kernel have dropped since the carrier was made:
-// from peers, to which this engine has requested a path, and from strangers. It is empty if no
-// packet was dropped.
+// from peers, to which this engine has requested a path, and from strangers; and packets of this host, for
+// lack of room for neighbours. It is empty if no packet was dropped.
 func (c *Carrier) Notes() (notes []string) {
 	r := c.Stats().Received
 	var peers, strangers []string
@@ -39,7 +39,7 @@ func (c *Carrier) Notes() (notes []string) {
 	if r.KernelUnfit > 0 {
 		notes = append(notes, fmt.Sprintf("dropped by the kernel's filter: %d datagrams that are no packets, are of connections that nothing here has, or come from addresses that are not allowed", r.KernelUnfit))
 	}
-	return notes
+	return append(notes, c.neighbourNotes()...)
 }
 
 const (

@@ -208,7 +208,7 @@ func (c *Carrier) Peers() []fabric.Peer {
 		}
 		for _, f := range []*fault{p.from.fault.Load(), p.fault.Load()} {
 			if f != nil {
-				peer.Up, peer.Why, peer.Since = false, fmt.Sprintf("cannot send from %v: %v", p.from.addr, f.errno), f.since
+				peer.Up, peer.Why, peer.Since = false, fmt.Sprintf("cannot send from %v: %v", p.from.addr, f.explain(p)), f.since
 			}
 		}
 		p.peer.report(&peer)
@@ -230,7 +230,7 @@ func (c *Carrier) Paths() []PathState {
 			Hops: p.hops, MTU: p.MTU(), Held: p.routes, Sent: p.sent.Load(), Received: p.received.Load(),
 		}
 		if f := p.fault.Load(); f != nil {
-			s.Reason = "cannot send: " + f.errno.Error()
+			s.Reason = "cannot send: " + f.explain(p)
 		}
 		states = append(states, s)
 	})

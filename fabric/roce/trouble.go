@@ -55,7 +55,7 @@ func (s *sender) trouble(errno unix.Errno) {
 		p.shrink(s.c, len(s.packets[r.first].Payload))
 	case errno == unix.ENOBUFS, errno == unix.ENOMEM, errno == unix.ECONNREFUSED:
 		s.counts.busy.Add(1)
-	case ofLocal(errno):
+	case ofLocal(errno, p):
 		s.counts.noWay.Add(1)
 		p.from.fails(s.c, errno, s.now)
 	default: // ENETUNREACH, EHOSTUNREACH, EPERM and EACCES of packet filters
@@ -64,12 +64,15 @@ func (s *sender) trouble(errno unix.Errno) {
 	}
 }
 
-// ofLocal reports whether an error of sending is one of the local address, and so of all its paths. EINVAL:
-// the source address is not this host's any more.
-func ofLocal(errno unix.Errno) bool {
+// ofLocal reports whether an error of sending on a path is one of the local address, and so of all its paths.
+func ofLocal(errno unix.Errno, p *path) bool {
 	switch errno {
-	case unix.ENETDOWN, unix.ENODEV, unix.ENXIO, unix.EADDRNOTAVAIL, unix.EINVAL:
+	case unix.ENETDOWN, unix.ENODEV, unix.ENXIO, unix.EADDRNOTAVAIL:
 		return true
+	case unix.EINVAL:
+		// IPv4, of older kernels: the source address is not this host's any more. IPv6: there is no room for
+		// the neighbour (neighbours.go), and those that the kernel knows are reached.
+		return p.remote.Is4()
 	}
 	return false
 }
@@ -112,7 +115,7 @@ func (p *path) fails(c *Carrier, errno unix.Errno, now time.Time) {
 	f, isNew := p.fault.Load().renew(errno, now)
 	if isNew {
 		p.fault.Store(f)
-		c.log.Warn("cannot send; packets are dropped until it works", "from", p.from.addr.String(), "to", p.remote.String(), "error", errno.Error())
+		c.log.Warn("cannot send; packets are dropped until it works", "from", p.from.addr.String(), "to", p.remote.String(), "error", f.explain(p))
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -283,12 +282,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 			return err
 		}
 	}
-	if os.Getenv("GOMAXPROCS") == "" {
-		// Threads that wait in the kernel, for a verbs program's next call or for the end of
-		// the engine's nap, each keep a P. Without a free P, Go's monitor takes theirs away
-		// and stays awake to do so, every 20 us.
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + waitingThreads)
-	}
+	addThreads()
 	service := takeManager()
 	if f.readyFD > 0 {
 		service = "" // the engine of a program is no service, although its program may be one
@@ -320,10 +314,6 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	fmt.Fprintln(stderr, "nicless: engine stopped")
 	return nil
 }
-
-// waitingThreads is for how many threads that only wait there are Ps besides those for threads
-// that work.
-const waitingThreads = 2
 
 // policy sets what the engine does when it has no work.
 func (f *engineFlags) policy(cfg *nicless.Config) error {

@@ -226,6 +226,7 @@ func apart(s netdev.SlotsConfig, opened links.Options) error {
 // connect returns a client of the engine.
 func (f *netFlags) connect(ctx context.Context, log *slog.Logger) (*nicless.Context, error) {
 	if f.engine == "" {
+		addThreads()
 		return nicless.Open(nicless.Config{Links: f.links, Log: log})
 	}
 	c, err := nicless.DialContext(ctx, f.engine)

@@ -53,6 +53,7 @@
 // # Files
 //
 //   - interface.go: whether an interface may open: its addresses and slots are not taken (unclaimed)
+//   - addresses.go: whether the addresses of the interface may change (SetAddresses)
 //   - announce.go: whether the bytes of an announcement are right; how they are written
 //   - message.go: whether the head of a message is right; how it is written
 //   - peers.go: which announcements are of peers, and why one cannot be a peer (checkPeer)

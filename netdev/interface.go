@@ -45,7 +45,7 @@ type Device interface {
 type Config struct {
 	Name      string       // name in the log and for peers, at most 16 bytes
 	MTU       int          // MTU of the Device, which peers are told
-	Addresses []netip.Addr // addresses of the Device: 1 to MaxAddresses
+	Addresses []netip.Addr // addresses of the Device: 1 to MaxAddresses; SetAddresses changes them
 	Slots     *Slots       // shared memory for packets; nil: none
 
 	// AllUsers says that interfaces of other users find this one, too. If it is false, those of the user do,
@@ -64,6 +64,9 @@ type Interface struct {
 	log   *slog.Logger
 	life  uint64 // random number of the time from Open to the end of this Interface
 	slots *slots // nil: none
+
+	own     atomic.Pointer[[]netip.Addr] // addresses; replaced, never changed
+	setting sync.Mutex                   // held while own is replaced
 
 	pd             *nicless.PD
 	sendCQ, recvCQ *nicless.CQ
@@ -137,6 +140,8 @@ func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 		life: newLife(), free: newFreeList(sendBuffers), timer: time.NewTimer(time.Hour), peers: make(
 			map[id]*peer), ignored: make(map[id]string), wake: func() {}, lookShare: lookShare,
 	}
+	own := slices.Clone(cfg.Addresses)
+	in.own.Store(&own)
 	in.routes.Store(&routes{})
 	if cfg.Slots != nil {
 		if err := in.openSlots(cfg.Slots); err != nil {

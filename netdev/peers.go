@@ -135,10 +135,10 @@ func (in *Interface) checkPeer(found *announcement) error {
 		}
 	}
 	for _, ip := range found.addresses {
-		if !ip.IsGlobalUnicast() && !ip.IsLinkLocalUnicast() {
+		if !possible(ip) {
 			return fmt.Errorf("it says that it has %v, which no interface can have", ip)
 		}
-		if slices.Contains(in.cfg.Addresses, ip) {
+		if slices.Contains(in.addresses(), ip) {
 			return fmt.Errorf("it says that it has %v, an address of this interface", ip)
 		}
 		for _, p := range in.peers {

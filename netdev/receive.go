@@ -152,7 +152,7 @@ func (p *peer) deliver(b []byte) error {
 		return fmt.Errorf("a packet from %v, which is not its address", from)
 	}
 	to, ok := tun.Destination(head)
-	if !ok || !slices.Contains(in.cfg.Addresses, to) {
+	if !ok || !slices.Contains(in.addresses(), to) {
 		return fmt.Errorf("a packet to %v, which is not an address of this interface", to)
 	}
 	if err := in.dev.Write(head, b[n:]); err != nil {

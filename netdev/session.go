@@ -183,7 +183,7 @@ func (in *Interface) rebuild() {
 // announce announces this interface, if its announcement has changed.
 func (in *Interface) announce() error {
 	a := announcement{life: in.life, mtu: in.cfg.MTU, area: -1, name: in.cfg.Name,
-		addresses: in.cfg.Addresses}
+		addresses: in.addresses()}
 	if in.slots != nil {
 		a.area, a.slots = in.slots.own, in.slots.count
 	}

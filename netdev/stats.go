@@ -49,7 +49,7 @@ type PeerStats struct {
 
 // Stats returns the counts. It is safe for concurrent use.
 func (in *Interface) Stats() Stats {
-	s := Stats{Name: in.cfg.Name, Addresses: in.cfg.Addresses, MTU: in.cfg.MTU,
+	s := Stats{Name: in.cfg.Name, Addresses: in.addresses(), MTU: in.cfg.MTU,
 		Unreachable: in.stats.unreachable.Load(), Dropped: in.stats.dropped.Load()}
 	for _, r := range in.routes.Load().all {
 		r.mu.Lock()

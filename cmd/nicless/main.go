@@ -43,7 +43,7 @@
 //     and model_trace.go makes or reads the trace
 //   - status_find.go, status_write.go: nicless status: the engines of a machine, and the text
 //   - links_words.go: the words of nicless links for bad packets
-//   - net_report.go: what an interface reports to nicless links
+//   - net_report.go, net_addresses.go: what an interface reports to nicless links, and announces to peers
 //   - threads.go: how many threads an engine in this process may have
 //   - trace_show.go, trace_source.go, trace_watch.go, trace_choice.go, trace_tally.go: nicless trace, where
 //     its events come from, which are shown, and how many; trace_forms.go, trace_pcapng.go, trace_lines.go:

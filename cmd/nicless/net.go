@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"github.com/nicless/nicless"
@@ -201,6 +202,13 @@ func (f *netFlags) run(ctx context.Context, t tun.Config, cfg netdev.Config, std
 			defer stop()
 		}
 	}
+	watched, unwatch := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		dev.Watch(watched, func(now []netip.Addr) { announceAddresses(in, now, cfg.Log) })
+	})
+	defer watching.Wait()
+	defer unwatch()
 	fmt.Fprintf(stdout, "net ready: %s %v mtu %d, offloads: %v\n", dev.Name(), t.Addresses, t.MTU, dev.Offloads())
 	err = in.Run(ctx)
 	if f.engine != "" && errors.Is(err, nicless.ErrDeviceGone) {

@@ -10,6 +10,7 @@
 //   - open.go: whether an interface is made or taken, and which offloads the kernel takes
 //   - address.go: which settings are missing: MTU, addresses, state; whether an address is taken
 //   - device.go: which error Read and Write return; whether the interface was deleted
+//   - watch.go: when the addresses of the interface have changed
 //   - explain.go: the sentence for an error of the kernel, and the command that mends it
 //   - vnet.go: the fields of a header; the addresses of a packet
 //   - check.go: whether a peer's packet may go to the kernel: its length, IP header, and place of the

@@ -110,3 +110,28 @@ func engineKilled(b *bed) {
 		require.NotContains(t, u.node.run("ip", "link"), "nicless0n")
 	}
 }
+
+// An address that an interface gets later is announced, and reached like its first.
+func TestAddressComesLater(t *testing.T) {
+	t.Parallel()
+	for _, p := range places {
+		if !*whole && p.name != "engines inside" {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			const later = "10.9.9.9"
+			b := newBed(t, p, newNodes(t, 2))
+			from, to := b.nodes[0], b.nodes[1]
+			to.start("ip", "address", "add", later+"/32", "dev", "nicless0n").succeeds()
+			from.start("ip", "route", "add", later+"/32", "dev", "nicless0n").succeeds()
+			b.ups[0].hears("peer up", to, 2)
+			b.ups[1].hears("peer up", from, 2)
+			talk{from, to, later}.pings(20)
+			to.start("ip", "address", "del", later+"/32", "dev", "nicless0n").succeeds()
+			b.ups[0].hears("peer up", to, 3)
+			b.ups[1].hears("peer up", from, 3)
+			talk{from, to, to.address()}.pings(20)
+		})
+	}
+}

@@ -3,16 +3,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+	"time"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/fabric"
@@ -21,32 +21,39 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const linksUsage = `Prints the links of an engine to other engines and hosts: for each peer the
-state, the MTU, the packets sent and received, those sent again, and, if the
-link opened by itself or is down, why; below, packets that no good peer sends,
-such as those of somebody who tries packet numbers (PSNs) or keys. For RoCE,
-also what was dropped: packets of peers, and of strangers, which are addresses
-that nobody here has asked for. On links with keys a column says which key each
-peer has, since when, and whether packets are encrypted. Nodes that have not
-joined a pool share a row. The network interfaces of "nicless net up" are
-printed too, with their peers and counts, or that they do not answer.
+const linksUsage = `Prints the links of an engine to other engines and hosts: a summary of each,
+and for each peer the state, the MTU, the packets sent and received, those sent
+again, and, if the link opened by itself or is down, why. Peers with trouble
+come first; of more than 16 peers the others are only counted. Below are packets
+that no good peer sends, such as those of somebody who tries packet numbers
+(PSNs) or keys. For RoCE, also what was dropped: packets of peers, and of
+strangers, which are addresses that nobody here has asked for. On links with
+keys a column says which key each peer has, since when, and whether packets are
+encrypted. Nodes that have not joined a pool share a row. The network interfaces
+of "nicless net up" are printed too, with their peers and counts, or that they
+do not answer.
 
 Usage:
-  nicless links [--engine PATH] [--json]
+  nicless links [--engine PATH] [--all-peers] [--rates TIME | --json]
 
 Flags:
   --engine PATH   socket of the engine (default: that of nicless run; in its
                   programs, also with --private, the one that they use)
-  --json          print JSON
+  --all-peers     print all peers, also of a link with more than 16
+  --rates TIME    measure for so long, and print packets of a second too
+  --json          print JSON, with all peers
 
 Example:
   nicless links
+  nicless links --rates 1s
   nicless links --engine $XDG_RUNTIME_DIR/nicless.sock --json
 `
 
 func newLinks() *cobra.Command {
 	var socket string
 	var asJSON bool
+	var table linkTable
+	var over time.Duration
 	c := &cobra.Command{
 		Use:   "links",
 		Short: "print the links of an engine to other engines and hosts",
@@ -58,27 +65,60 @@ func newLinks() *cobra.Command {
 					return err
 				}
 			}
-			return printLinks(c.OutOrStdout(), socket, asJSON)
+			return printLinks(c.Context(), c.OutOrStdout(), socket, asJSON, table, over)
 		},
 	}
 	c.Flags().StringVar(&socket, "engine", "", "socket of the engine")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&table.all, "all-peers", false, "print all peers of a link")
+	c.Flags().DurationVar(&over, "rates", 0, "print rates, measured for so long")
 	_ = c.MarkFlagFilename("engine")
 	return c
 }
 
-func printLinks(w io.Writer, socket string, asJSON bool) error {
-	var list []links.Report
+// queryLinks returns what an engine and the interfaces over its links report.
+func queryLinks(socket string) (list []links.Report, err error) {
 	if err := unixsock.Query(socket+nicless.LinksSuffix, startTime, &list); err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return hintf("its owner decides who may connect: nicless engine --mode", "links: %w", err)
+			return nil, hintf("its owner decides who may connect: nicless engine --mode", "links: %w", err)
 		}
 		if errors.As(err, new(*net.OpError)) {
-			return hintf("name the engine's socket: nicless links --engine PATH", "links: no engine at %s: %w", socket, err)
+			return nil, hintf("name the engine's socket: nicless links --engine PATH", "links: no engine at %s: %w", socket, err)
 		}
-		return fmt.Errorf("links: answer of the engine at %s: %w", socket, err)
+		return nil, fmt.Errorf("links: answer of the engine at %s: %w", socket, err)
 	}
-	list = append(list, queryInterfaces(socket, interfaceTime)...)
+	return append(list, queryInterfaces(socket, interfaceTime)...), nil
+}
+
+// mostRateTime is the longest time over which rates are measured: nobody looks at the terminal for longer.
+const mostRateTime = time.Minute
+
+func printLinks(
+	ctx context.Context, w io.Writer, socket string, asJSON bool, o linkTable, over time.Duration,
+) error {
+	switch {
+	case over < 0 || over > mostRateTime:
+		return fmt.Errorf("links: --rates %v; more than 0 and at most %v are possible", over, mostRateTime)
+	case over > 0 && asJSON:
+		return errors.New("links: --rates is for the table; JSON has the counts, from two of which a program has the rate")
+	}
+	list, err := queryLinks(socket)
+	if err != nil {
+		return err
+	}
+	if over > 0 {
+		began := time.Now()
+		select {
+		case <-time.After(over):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		o.before = append(make([]links.Report, 0, len(list)), list...)
+		if list, err = queryLinks(socket); err != nil {
+			return err
+		}
+		o.passed = time.Since(began)
+	}
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -88,39 +128,20 @@ func printLinks(w io.Writer, socket string, asJSON bool) error {
 		fmt.Fprintf(w, "no links are open (engine %s)\n", plain(socket))
 		return nil
 	}
-	for _, l := range list {
-		fmt.Fprintln(w, plain(l.Link))
-		if l.Why != "" {
-			fmt.Fprintf(w, "  open because: %s\n", plain(l.Why))
-		}
-		if l.About != "" {
-			fmt.Fprintf(w, "  %s\n", plain(l.About))
-		}
-		for _, n := range l.Notes {
-			fmt.Fprintf(w, "  %s\n", plain(n))
-		}
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		keys := slices.ContainsFunc(l.Peers, func(p fabric.Peer) bool { return p.Keys != "" })
-		title, last := "  PEER\tSTATE\tMTU\tSENT\tRECEIVED\tRESENT\tTIMEOUTS", ""
-		if keys {
-			title += "\tKEYS"
-		}
-		fmt.Fprintln(t, title)
-		for _, p := range foldAbsent(l.Peers) {
-			if keys {
-				last = "\t" + plain(p.Keys)
-			}
-			fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%d\t%d%s\n", plain(p.Name), plain(stateOf(p)), p.MTU,
-				p.Stats.Sent, p.Stats.Received, p.Stats.Resent, p.Stats.Timeouts, last)
-		}
-		if err := t.Flush(); err != nil {
+	for i := range list {
+		if err := o.print(w, &list[i]); err != nil {
 			return err
-		}
-		for _, p := range l.Peers {
-			printOddities(w, p)
 		}
 	}
 	return nil
+}
+
+// notJoined is why several nodes that share a row are down.
+const notJoined = "they have not joined the pool"
+
+// absentNode reports whether a peer is a node that has never joined its pool.
+func absentNode(p *fabric.Peer) bool {
+	return !p.Up && p.Why == p.Name+" has not joined the pool"
 }
 
 // foldAbsent puts the nodes of a pool that have not joined it into one row. Most pools have room for more
@@ -130,7 +151,7 @@ func foldAbsent(peers []fabric.Peer) (rows []fabric.Peer) {
 	row := 0 // of the first of them
 	for _, p := range peers {
 		var node int
-		if _, err := fmt.Sscanf(p.Name, "node %d", &node); err != nil || p.Up || p.Why != p.Name+" has not joined the pool" {
+		if _, err := fmt.Sscanf(p.Name, "node %d", &node); err != nil || !absentNode(&p) {
 			rows = append(rows, p)
 			continue
 		}
@@ -139,7 +160,7 @@ func foldAbsent(peers []fabric.Peer) (rows []fabric.Peer) {
 		}
 	}
 	if len(absent) > 1 {
-		rows[row].Name, rows[row].Why = "nodes "+ranges(absent), "they have not joined the pool"
+		rows[row].Name, rows[row].Why = "nodes "+ranges(absent), notJoined
 	}
 	return rows
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/internal/nic"
 )
 
 // The words of "nicless links" for packets that no good peer sends, or that it sends only when something is
@@ -14,11 +15,24 @@ import (
 
 // printOddities prints a line for each kind of such packets that a peer's port has counted.
 func printOddities(w io.Writer, p fabric.Peer) {
-	s := p.Stats
-	for _, odd := range []struct {
-		n      uint64
-		of, is string // one packet, and what it means
-	}{
+	for _, odd := range oddities(&p.Stats) {
+		switch {
+		case odd.n == 1:
+			fmt.Fprintf(w, "  %s: 1 %s%s\n", plain(p.Name), odd.of, odd.is)
+		case odd.n > 1:
+			fmt.Fprintf(w, "  %s: %d %ss%s\n", plain(p.Name), odd.n, odd.of, odd.is)
+		}
+	}
+}
+
+// An oddity is a kind of such packets.
+type oddity struct {
+	n      uint64
+	of, is string // one packet, and what it means
+}
+
+func oddities(s *nic.PortStats) []oddity {
+	return []oddity{
 		{s.UnknownQPs, "packet", " to queue pairs that do not exist"},
 		{s.Strangers, "packet", " from an address, or in a state, that the queue pair does not expect"},
 		{s.WrongKeys, "request", " with a key that does not give access to the memory"},
@@ -28,12 +42,5 @@ func printOddities(w io.Writer, p fabric.Peer) {
 		{s.ShutOut, "packet", " dropped while a path was limited"},
 		{s.Doubted, "request", " with a mistake, not answered while a path was limited, because of guesses"},
 		{s.Malformed, "packet", " with an impossible length or header"},
-	} {
-		switch {
-		case odd.n == 1:
-			fmt.Fprintf(w, "  %s: 1 %s%s\n", p.Name, odd.of, odd.is)
-		case odd.n > 1:
-			fmt.Fprintf(w, "  %s: %d %ss%s\n", p.Name, odd.n, odd.of, odd.is)
-		}
 	}
 }

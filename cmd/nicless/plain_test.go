@@ -40,9 +40,9 @@ func TestOutputIsPlain(t *testing.T) {
 			require.NoError(t, err)
 			defer stop()
 			var out strings.Builder
-			require.NoError(t, printLinks(&out, socket, false))
+			require.NoError(t, printLinks(t.Context(), &out, socket, false, linkTable{}, 0))
 			requirePlain(t, out.String())
-			require.Equal(t, 6, strings.Count(out.String(), "\n"), "a line break in a name makes no line: %q", out.String())
+			require.Equal(t, 7, strings.Count(out.String(), "\n"), "a line break in a name makes no line: %q", out.String())
 			require.Contains(t, out.String(), "up, made anew after 2 faults")
 
 			l, err := net.Listen("unixpacket", socket)

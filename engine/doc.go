@@ -81,6 +81,7 @@
 //   - internal/quota: whether a user may have more (ledger), out of how much (limits); who pays for a uid
 //     (subuid); what is counted (resource)
 //   - internal/recent: which explanations are kept for those who look later
+//   - internal/boxes: which messages of clients wait for other clients
 //   - internal/rights: which access rights the device knows; their names
 //   - internal/scan: when so many strays come on a path that it closes, and when the scan is over
 //   - internal/sealer: whether memory of a client is sealed, by a process of its own

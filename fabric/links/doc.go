@@ -15,5 +15,6 @@
 //   - hold.go: whether RoCE opens on a local address for a user (may), and when the address is closed
 //   - ports.go: which InfiniBand ports links lead to
 //   - manage.go: whether a packet for queue pair 1 is taken from a peer, and how one is sent
+//   - message.go: whether a message of a client goes to another engine, and one from there into a box
 //   - report.go: what nicless links prints; why RoCE is open
 package links

@@ -127,6 +127,7 @@ type testDevice struct {
 	announced atomic.Pointer[[]board.Entry]
 	news      atomic.Pointer[func()]
 	heard     sync.Map // the last report of the links, by GUID
+	got       sync.Map // the last message, by box
 }
 
 func (d *testDevice) GUID() uint64           { return 77 }
@@ -141,6 +142,8 @@ func (d *testDevice) OnAnnounce(f func()) { d.news.Store(&f) }
 func (d *testDevice) SetAnnounced(_ any, guid uint64, list []board.Entry) {
 	d.heard.Store(guid, list)
 }
+func (d *testDevice) OnMessage(func(nic.BoxMessage, uint64, nic.User) error) {}
+func (d *testDevice) Deliver(to uint64, m nic.BoxMessage)                    { d.got.Store(to, m) }
 func (d *testDevice) AddPort(nic.PortConfig) (nic.Port, error) {
 	d.ports.Add(1)
 	return &testPort{}, nil

@@ -29,6 +29,9 @@ func (t *Table) SetManagement(f func(packet []byte, network bool)) {
 // fromRoCE takes a packet for queue pair 1. The carrier has made its GRH from the addresses of
 // the datagram.
 func (t *Table) fromRoCE(_ uint32, b []byte) {
+	if t.takeMessage(nil, b) {
+		return
+	}
 	if f := t.management.Load(); f != nil {
 		(*f)(b, true)
 	}
@@ -37,6 +40,9 @@ func (t *Table) fromRoCE(_ uint32, b []byte) {
 // fromPeer takes a packet for queue pair 1 from a pool or from UCX. Its sender has written the GRH, so
 // the source must be an address of that engine.
 func (t *Table) fromPeer(from nic.Path, b []byte) {
+	if t.takeMessage(&from, b) {
+		return
+	}
 	f := t.management.Load()
 	if f == nil || len(b) < gsiHead+grhSize {
 		return

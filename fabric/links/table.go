@@ -30,6 +30,8 @@ type Device interface {
 	Announced() []board.Entry
 	OnAnnounce(func())
 	SetAnnounced(link any, guid uint64, list []board.Entry)
+	OnMessage(func(to nic.BoxMessage, from uint64, who nic.User) error)
+	Deliver(to uint64, m nic.BoxMessage)
 }
 
 // A Table has the links of an engine. Its methods are safe for concurrent use.
@@ -114,6 +116,7 @@ func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table,
 	}
 	t.announce()
 	t.startAnnouncing()
+	t.dev.OnMessage(t.sendMessage)
 	return t, nil
 }
 
@@ -144,6 +147,7 @@ func (t *Table) Close() (err error) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	t.stopAnnouncing()
+	t.dev.OnMessage(nil)
 	t.dev.SetRouter(nil)
 	s := t.current.Swap(&snapshot{})
 	for _, l := range s.links {

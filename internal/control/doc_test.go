@@ -143,7 +143,7 @@ func TestPageListsEveryValue(t *testing.T) {
 		codes[name] = uint64(c)
 	}
 	kinds := make(map[string]uint64)
-	for k := EventKind(0); k <= EventReregister; k++ {
+	for k := EventKind(0); k <= EventMessages; k++ {
 		if name := k.String(); !strings.HasPrefix(name, "event ") {
 			kinds[name] = uint64(k)
 		}

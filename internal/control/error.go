@@ -88,6 +88,7 @@ var opNames = map[Op]string{
 	OpCreateDCT: "create_dct", OpAddress: "address", OpSetPeer: "set_peer", OpAnnounce: "announce",
 	OpNextAnnouncement: "next_announcement", OpAnnounceTo: "announce_to", OpWatch: "watch",
 	OpSetFaults: "set_faults", OpQueryFault: "query_fault", OpQueryPort: "query_port",
+	OpOpenBox: "open_box", OpSendMessage: "send_message", OpNextMessage: "next_message",
 	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 

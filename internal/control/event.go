@@ -25,6 +25,7 @@ const (
 	EventPKeyChange     EventKind = 0x106 // the subnet manager has written the port's P_Keys
 	EventSMChange       EventKind = 0x107 // another subnet manager is the master
 	EventReregister     EventKind = 0x108 // the subnet manager asks for registrations again
+	EventMessages       EventKind = 0x109 // messages wait in the client's box
 )
 
 // String returns the kind's name in docs/CONTROL.md.
@@ -66,6 +67,8 @@ func (k EventKind) String() string {
 		return "sm_change"
 	case EventReregister:
 		return "client_reregister"
+	case EventMessages:
+		return "messages"
 	}
 	return fmt.Sprintf("event %#x", uint32(k))
 }

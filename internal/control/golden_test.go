@@ -265,6 +265,14 @@ var golden = []struct {
 		`2400 0100 11000000 1a00000000000000
 		 efcdab8967452301 09000000 "hello"`},
 
+	{"open_box answer", OpOpenBox, FlagAnswer, 28, &Box{Number: 0x1122334455667788},
+		`2a00 0100 08000000 1c00000000000000
+		 8877665544332211`},
+
+	{"send_message", OpSendMessage, 0, 29, &BoxMessage{Device: 0x0123456789abcdef, Number: 0x1122334455667788, Value: "hello"},
+		`2b00 0000 25000000 1d00000000000000
+		 efcdab8967452301 8877665544332211 00000000000000000000000000000000 "hello"`},
+
 	{"event", OpOpenEvents, FlagAnswer, 0, &Event{Kind: EventDrained, Number: 0x102},
 		`1800 0100 68000000 0000000000000000
 		 03000000 02010000 0000 00 00 00000000

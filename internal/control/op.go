@@ -5,7 +5,7 @@ package control
 // asks for it only if the Welcome has the minor number.
 const (
 	Major uint16 = 2
-	Minor uint16 = 9
+	Minor uint16 = 10
 )
 
 // Magic begins a Hello: "nicl" in memory order.
@@ -63,4 +63,8 @@ const (
 	OpQueryFault Op = 40 // FaultRule -> FaultCount
 
 	OpQueryPort Op = 41 // Empty -> Port
+
+	OpOpenBox     Op = 42 // Empty -> Box
+	OpSendMessage Op = 43 // BoxMessage -> Empty
+	OpNextMessage Op = 44 // Empty -> BoxMessage
 )

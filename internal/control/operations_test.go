@@ -53,6 +53,9 @@ var operations = []struct {
 	{OpSetFaults, &Faults{}, &Empty{}},
 	{OpQueryFault, &FaultRule{}, &FaultCount{}},
 	{OpQueryPort, &Empty{}, &Port{}},
+	{OpOpenBox, &Empty{}, &Box{}},
+	{OpSendMessage, &BoxMessage{}, &Empty{}},
+	{OpNextMessage, &Empty{}, &BoxMessage{}},
 }
 
 // messages returns one zero message of each type.
@@ -82,5 +85,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 42", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 45", Op(len(operations)+1).String())
 }

@@ -154,6 +154,14 @@ type Device interface {
 	// The device keeps list. SetAnnounced may wait for the device's thread.
 	SetAnnounced(link any, guid uint64, list []board.Entry)
 
+	// OnMessage names a function that carries messages of clients to boxes of other devices, from the box of
+	// that number; nil: none leave. The function may wait.
+	OnMessage(f func(to BoxMessage, from uint64, who User) error)
+
+	// Deliver puts a message, which says who has sent it, into a client's box. It drops the message if there
+	// is no such box, or if it is full. Deliver may wait for the device's thread.
+	Deliver(to uint64, m BoxMessage)
+
 	// Report writes a line into the device's log, unless there have been too many lines
 	// about the user, or about all users together. It does not wait for the log.
 	Report(uid uint32, level slog.Level, text string, attrs ...any)

@@ -59,6 +59,7 @@ var mayImport = map[string][]string{
 	"internal/tun":        {"internal/platform"},
 	"internal/control":    {"internal/shm"},
 	"internal/board":      {"internal/control"},
+	"internal/rendezvous": {"internal/control"},
 	"internal/reason":     {"internal/control", "internal/shm"},
 
 	// Accesses to cache lines, and which ones the engine makes. Package model imports nothing of this module.
@@ -109,6 +110,7 @@ var mayImport = map[string][]string{
 	"engine/internal/process":     {"engine/internal/quota", "internal/control", "internal/nic", "internal/procmem"},
 	"engine/internal/states":      {"internal/control", "wqe"},
 	"engine/internal/quota":       {"engine/internal/cgroup", "internal/control"},
+	"engine/internal/boxes":       {"internal/control", "internal/nic"},
 	"engine/internal/recent":      {"state"},
 	"engine/internal/rights":      {"internal/control"},
 	"engine/internal/scan":        {"internal/clock"},
@@ -126,7 +128,7 @@ var mayImport = map[string][]string{
 	// The device. It must never import hostpath. Its layers, from the lowest to the highest: the state, what
 	// goes wrong, completions, execution within the device, transport over links, threads, requests.
 	"engine/internal/object": {
-		"engine/internal/announce", "engine/internal/pagefault", "engine/internal/closers", "engine/internal/eventsocket", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/recent", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap", "engine/internal/outage",
+		"engine/internal/announce", "engine/internal/boxes", "engine/internal/pagefault", "engine/internal/closers", "engine/internal/eventsocket", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/recent", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap", "engine/internal/outage",
 		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
 	},
 	"engine/internal/custody": {
@@ -177,7 +179,7 @@ var mayImport = map[string][]string{
 	"fabric/auth": {"fabric"},
 	"fabric/roce": {"fabric", "fabric/auth", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/budget", "internal/shm", "internal/cpu"},
 	// For the server of verbs programs, too.
-	"fabric/links": {"fabric", "fabric/auth", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/board", "internal/nic", "internal/unixsock", "verbs"},
+	"fabric/links": {"fabric", "fabric/auth", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/board", "internal/nic", "internal/rendezvous", "internal/unixsock", "verbs"},
 	"fabric/pool":  {"fabric", "internal/board", "internal/nic", "internal/packetring", "internal/shm", "internal/cpu", "internal/platform"},
 	"fabric/ucx":   {"fabric", "fabric/auth", "internal/board", "internal/nic", "internal/packetring", "internal/shm"},
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/boxes"
 	"github.com/nicless/nicless/engine/internal/closers"
 	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/journal"
@@ -77,6 +78,7 @@ type Device struct {
 	Routes          uint64              // number of changes of the router's paths; at least 1
 	Held            heldPaths           // paths that are held by queue pairs whose clients have set the peers
 	Bulletin        bulletin            // what clients announce
+	Boxes           boxes.Office        // what they send each other
 	Watches         [tap.Most]*Watcher  // by the number of their bits; nil: there is none
 	DatagramsSeen   int                 // number of queue pairs for datagrams that are watched
 	WatchesAll      uint32              // the watches of all clients of all users: a bit for each

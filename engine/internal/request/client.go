@@ -68,7 +68,7 @@ func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted,
 		}
 		e.Deaths[c.Number] = func() { die(c) }
 		e.Loops[e.LeastLoaded().Number].AddClient(c.Client)
-		e.followNew(c.Client)
+		followNew(e, c.Client)
 	})
 	return c, nil
 }
@@ -107,6 +107,7 @@ func (c *Client) Close() error {
 	watching{c}.end()
 	faulting{c}.endFaults()
 	c.Device.LeaveBoard(c.Client)
+	c.Device.Boxes.Close(c.Client)
 	var regions []*object.Region
 	for more := true; more; {
 		c.do(mailbox.MakesWork, "end of the connection", func() { regions, more = c.DestroySome() })

@@ -59,6 +59,7 @@
 //
 // Announcements and ports:
 //
+//   - message.go: messages between clients; what is in their boxes: engine/internal/boxes
 //   - board.go: passes announcements between clients, server and links; who may read them: object/board
 //   - audience.go: for which users a client announces
 //   - port.go: adds ports, router and path; finds no path itself

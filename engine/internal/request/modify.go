@@ -195,7 +195,7 @@ func (c *Client) route(q *object.QP, guid uint64) (nic.Path, error) {
 			why = err.Error()
 		}
 	}
-	return nic.Path{}, c.Device.noPath(q.Num, guid, why)
+	return nic.Path{}, noPath(c.Device, q.Num, guid, why)
 }
 
 func queryQP(c *Client, m *control.QPN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {

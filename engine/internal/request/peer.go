@@ -25,6 +25,10 @@ var callerHandlers = map[control.Op]func(c *Client, payload []byte) (control.Mes
 	control.OpNextAnnouncement: nextAnnouncement,
 	control.OpAnnounceTo:       announceTo,
 
+	control.OpOpenBox:     openBox,
+	control.OpSendMessage: sendMessage,
+	control.OpNextMessage: nextMessage,
+
 	control.OpSetFaults:  setFaults,
 	control.OpQueryFault: queryFault,
 }
@@ -99,7 +103,7 @@ func (c *Client) findPeer(m *control.Peer) (*object.SetPeer, error) {
 	}
 	r := c.router()
 	if r == nil {
-		return nil, c.Device.noPath(m.QPN, m.GUID, noLinks)
+		return nil, noPath(c.Device, m.QPN, m.GUID, noLinks)
 	}
 	if m.GUID != 0 {
 		if _, err := r.Route(nic.Address{GUID: m.GUID}); err == nil {
@@ -116,7 +120,7 @@ func (c *Client) findPeer(m *control.Peer) (*object.SetPeer, error) {
 		if errors.Is(err, nic.ErrDenied) {
 			return nil, control.Errorf(control.CodeDenied, "QP %#06x: %v", m.QPN, err)
 		}
-		return nil, c.Device.noPath(m.QPN, m.GUID, err.Error())
+		return nil, noPath(c.Device, m.QPN, m.GUID, err.Error())
 	}
 	return &object.SetPeer{GUID: m.GUID, Path: path, Release: func() {
 		free()
@@ -127,6 +131,6 @@ func (c *Client) findPeer(m *control.Peer) (*object.SetPeer, error) {
 const noLinks = "no link leads there; both QPs must belong to clients of one engine, or both engines need a link (--link)"
 
 // noPath refuses a connection of a queue pair with a queue pair of another device.
-func (e Device) noPath(qpn uint32, guid uint64, why string) error {
+func noPath(e Device, qpn uint32, guid uint64, why string) error {
 	return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; %s", qpn, guid, e.Runner.GUID, why)
 }

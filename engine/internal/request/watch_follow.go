@@ -117,7 +117,7 @@ func maySee(c, other *object.Client) bool { return survey.Sees(c.UID, other) }
 func seesAll(c *object.Client) bool { return survey.SeesAll(c.UID) }
 
 // followNew adds to a new client all watches that are for it.
-func (e Device) followNew(c *object.Client) {
+func followNew(e Device, c *object.Client) {
 	for number, w := range e.Watches {
 		if w != nil {
 			e.follow(c, number)

@@ -1,0 +1,138 @@
+//go:build linux && (amd64 || arm64)
+
+package boxes
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"sync"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+)
+
+// Most is how many clients of a device can have boxes: as many as can announce something.
+const Most = 4096
+
+// Depth is how many messages wait in a box. With their values they are 27 KiB, which is less than the pages
+// that each client is given and charged. A program that listens under a name with 128 others who dial at
+// once drops none of the first messages.
+const Depth = 128
+
+// A Sender carries a message from the box of a user's client to another device.
+type Sender func(to nic.BoxMessage, from uint64, who nic.User) error
+
+// An Office has the boxes of a device's clients. The zero Office has none. Its methods are safe for
+// concurrent use, and do not wait.
+type Office struct {
+	mu       sync.Mutex
+	byNumber map[uint64]*box
+	byOwner  map[any]*box
+	carry    Sender
+}
+
+// A box belongs to a client.
+type box struct {
+	owner    any
+	number   uint64
+	messages []nic.BoxMessage
+	quiet    bool // the owner has been notified since it found the box empty
+}
+
+// Open returns the number of the owner's box, and makes one if it has none.
+func (o *Office) Open(owner any) (number uint64, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b := o.byOwner[owner]; b != nil {
+		return b.number, nil
+	}
+	if len(o.byOwner) >= Most {
+		return 0, control.Errorf(control.CodeLimit, "%d clients have boxes for messages already; that is the most", Most)
+	}
+	if o.byOwner == nil {
+		o.byOwner, o.byNumber = make(map[any]*box), make(map[uint64]*box)
+	}
+	b := &box{owner: owner}
+	for b.number == 0 || o.byNumber[b.number] != nil {
+		var random [8]byte
+		_, _ = rand.Read(random[:]) // it never fails
+		b.number = binary.LittleEndian.Uint64(random[:])
+	}
+	o.byOwner[owner], o.byNumber[b.number] = b, b
+	return b.number, nil
+}
+
+// Close takes the box from its owner.
+func (o *Office) Close(owner any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b := o.byOwner[owner]; b != nil {
+		delete(o.byOwner, owner)
+		delete(o.byNumber, b.number)
+	}
+}
+
+// Of returns the number of the owner's box, 0 if it has none.
+func (o *Office) Of(owner any) uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b := o.byOwner[owner]; b != nil {
+		return b.number
+	}
+	return 0
+}
+
+// Deliver puts a message into a box. tell is the owner of the box if it has to be notified, or nil.
+func (o *Office) Deliver(to uint64, m nic.BoxMessage) (tell any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := o.byNumber[to]
+	if b == nil || len(b.messages) >= Depth || len(m.Value) > control.MaxMessageValue {
+		return nil
+	}
+	b.messages = append(b.messages, m)
+	if b.quiet {
+		return nil
+	}
+	b.quiet = true
+	return b.owner
+}
+
+// Next takes the oldest message from the owner's box. If there is none, the owner is notified of the next.
+func (o *Office) Next(owner any) (m nic.BoxMessage, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := o.byOwner[owner]
+	switch {
+	case b == nil:
+		return m, false
+	case len(b.messages) == 0:
+		b.quiet, b.messages = false, nil
+		return m, false
+	}
+	m, b.messages = b.messages[0], b.messages[1:]
+	return m, true
+}
+
+// Missed says that the owner could not be notified: the next message notifies it.
+func (o *Office) Missed(owner any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b := o.byOwner[owner]; b != nil {
+		b.quiet = false
+	}
+}
+
+// SetSender sets the function that carries messages to other devices; nil: there are no links.
+func (o *Office) SetSender(f Sender) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.carry = f
+}
+
+// Sender returns that function.
+func (o *Office) Sender() Sender {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.carry
+}

@@ -1,0 +1,13 @@
+// Package boxes keeps the messages that clients send each other: short ones, by which programs that have no
+// other connection agree on one.
+//
+// A client that expects messages opens a box. Its number is a random one of 64 bits, and who knows it may
+// send. So the client decides who may, by whom it tells: all who may read its announcement, or only the
+// client to which it has sent something itself.
+//
+// Messages are datagrams: a box that is full, or that does not exist, drops them. Their senders send again.
+//
+// Files:
+//
+//	boxes.go  Office: opens and closes boxes, and what is in them
+package boxes

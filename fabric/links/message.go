@@ -1,0 +1,125 @@
+//go:build linux && (amd64 || arm64)
+
+package links
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nicless/nicless/internal/board"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/rendezvous"
+	"github.com/nicless/nicless/packet"
+)
+
+// Messages of clients to boxes of other engines are management datagrams of a class of their own, for queue
+// pair 1. Pools and UCX know which engine sends them. By RoCE everybody can send, who reaches the port:
+// such a message gets into a box whose number its sender knows, or to a client that has announced a name
+// for all.
+
+// sendMessage carries a message from a box of this engine, by the first link that leads to the other engine.
+func (t *Table) sendMessage(to nic.BoxMessage, from uint64, who nic.User) error {
+	d := rendezvous.Datagram{Device: t.dev.GUID(), From: from, To: to.Number, Value: to.Value}
+	mad := d.Put()
+	if to.Device != 0 {
+		if p, ok := t.current.Load().find(nic.Address{GUID: to.Device}); ok {
+			return p.Port.SendManagement(p.Number, gsiHeader(), append(make([]byte, grhSize), mad[:]...))
+		}
+	}
+	if to.GID == ([16]byte{}) {
+		return fmt.Errorf("%w: pools and UCX do not, and no IP address is known for RoCE", nic.ErrNoWay)
+	}
+	// The path is held while the datagram is sent. The local address stays open for some seconds after that,
+	// in which the answer comes.
+	p, release, err := t.HoldPath(nic.Address{GID: to.GID}, who)
+	if err != nil {
+		return noWay{err}
+	}
+	defer release()
+	return p.Port.SendManagement(p.Number, gsiHeader(), mad[:])
+}
+
+// gsiHeader returns the BTH and DETH of a datagram from queue pair 1 to queue pair 1.
+func gsiHeader() []byte {
+	const gsi, key, pkey = 1, 0x80010000, 0xffff
+	head := make([]byte, gsiHead)
+	packet.BTH{Opcode: packet.MakeOpcode(packet.UD, packet.SendOnly), Migrated: true, PKey: pkey,
+		DestQP: gsi}.Put((*[packet.BTHSize]byte)(head))
+	packet.DETH{QKey: key, SrcQP: gsi}.Put((*[packet.DETHSize]byte)(head[packet.BTHSize:]))
+	return head
+}
+
+// takeMessage reports whether a packet for queue pair 1 is a message, and delivers it. from is the path by
+// which it has come from a pool or UCX; nil: it has come by RoCE.
+func (t *Table) takeMessage(from *nic.Path, b []byte) bool {
+	if len(b) != gsiHead+grhSize+rendezvous.Size || !rendezvous.Is(b[gsiHead+grhSize:]) {
+		return false
+	}
+	d, err := rendezvous.ParseDatagram((*[rendezvous.Size]byte)(b[gsiHead+grhSize:]))
+	if err != nil {
+		return true // of another version, or of nobody who means well: its sender hears nothing
+	}
+	m := nic.BoxMessage{Device: d.Device, Number: d.From, Value: d.Value}
+	if from != nil {
+		p, ok := t.current.Load().find(nic.Address{GUID: d.Device})
+		if !ok || p.Port != from.Port || p.Number != from.Number {
+			return true // a peer that speaks in the name of another
+		}
+	} else {
+		m.GID = sourceOf(b[gsiHead:][:grhSize])
+	}
+	if d.To == 0 {
+		t.takeNamed(m)
+		return true
+	}
+	t.dev.Deliver(d.To, m)
+	return true
+}
+
+// takeNamed delivers a message to the client that has announced the name for all. If there is none, the
+// sender of a Dial is told so.
+func (t *Table) takeNamed(m nic.BoxMessage) {
+	dial, err := rendezvous.ParseMessage(m.Value)
+	if err != nil || dial.Kind != rendezvous.Dial {
+		return
+	}
+	name, boxes := dial.Name, t.boxesOf(dial.Name)
+	if len(boxes) == 1 {
+		t.dev.Deliver(boxes[0], m)
+		return
+	}
+	why := fmt.Sprintf("no client of engine %016x listens as %q for all", t.dev.GUID(), name)
+	if len(boxes) > 1 {
+		why = fmt.Sprintf("%d clients of engine %016x listen as %q", len(boxes), t.dev.GUID(), name)
+	}
+	answer := rendezvous.Message{Kind: rendezvous.Reject, ID: dial.ID, Body: rendezvous.Text(why)}
+	d := rendezvous.Datagram{Device: t.dev.GUID(), From: answerBox, To: m.Number}
+	d.Value = string(answer.Append(nil))
+	mad := d.Put()
+	// A stranger is answered by the path that there is, and none is opened for it.
+	if p, err := t.routeOnce(nic.Address{GID: m.GID, From: t.Own()}); err == nil && p.Port != nil {
+		_ = p.Port.SendManagement(p.Number, gsiHeader(), mad[:])
+	}
+}
+
+// answerBox is the box from which the engine itself answers. No client has it, except by chance.
+const answerBox = ^uint64(0)
+
+// boxesOf returns the boxes of the clients of this engine that have announced a name for all.
+func (t *Table) boxesOf(name string) (boxes []uint64) {
+	for _, e := range t.dev.Announced() {
+		if e.User != board.AllUsers {
+			continue
+		}
+		if _, n := rendezvous.Split(e.Value); slices.Contains(n.List, name) {
+			boxes = append(boxes, n.Box)
+		}
+	}
+	return boxes
+}
+
+// noWay is an error that says why no link leads somewhere.
+type noWay struct{ error }
+
+func (e noWay) Is(target error) bool { return target == nic.ErrNoWay }
+func (e noWay) Unwrap() error        { return e.error }

@@ -1,0 +1,14 @@
+package nic
+
+import "errors"
+
+// A BoxMessage is a message to a box of a client, or from one: see control.BoxMessage.
+type BoxMessage struct {
+	Device uint64   // GUID of the device whose client has the box; 0: the one at the address GID
+	Number uint64   // of the box; 0: of a client that Value names
+	GID    [16]byte // an address of the device; zero: none
+	Value  string
+}
+
+// ErrNoWay is wrapped in the error for a message to a device to which no link leads.
+var ErrNoWay = errors.New("no link leads there")

@@ -80,6 +80,10 @@ type client struct {
 	sanitizing sync.Mutex                // held while a Sanitizer begins
 	sanitizer  atomic.Pointer[Sanitizer] // nil: there is none
 
+	announcing  announcing  // what this client announces
+	wantsChange atomic.Bool // the program waits for a change of what others announce
+	names       names       // connections by names
+
 	faulting sync.Mutex  // held while rules of faults are set or asked for
 	faults   *faultState // the newest rules; nil: none yet
 

@@ -31,6 +31,12 @@
 // BindList, LocalInval) and requests that have no peer (Copy, Dump, WaitCQ,
 // SendEnable) are posted in the same way. They are executed in order with the others.
 //
+// # Names
+//
+// [Context.ListenName] announces a name, and [Context.DialName] connects a queue pair with one that the
+// program there gives to the [Listener], as net.Listen and net.Dial do, on this engine or on any to which a
+// link leads.
+//
 // # Completions and events
 //
 // [CQ.Poll] does not wait, [CQ.Wait] does. Several queues can share a [Channel]:
@@ -101,7 +107,9 @@
 //	qp.go, srq.go   queues and posting; their rings as bytes
 //	connect.go      how queue pairs are connected and modified; UD
 //	descriptor.go   the data that a program sends its peer in order to connect
-//	event.go        events and explanations, and what clients of engines announce to each other
+//	event.go        events and explanations
+//	announce.go     what clients of engines announce to each other
+//	dial.go, listen.go, incoming.go, names.go   connections by names: who dials, who listens, what they say
 //	window.go       memory windows and lists of memory
 //	export.go       the shared memory of queues, for accelerators and for posters that only map a file
 //	embedded.go, socket.go, other.go   the engine in this process, in another one, and where there is none

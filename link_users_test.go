@@ -65,10 +65,18 @@ func alone(t *testing.T) bool {
 	lo, err := netlink.LinkByName("lo")
 	require.NoError(t, err)
 	require.NoError(t, netlink.LinkSetUp(lo))
-	addr, err := netlink.ParseAddr("10.66.0.1/24")
+	addAddress(t, "10.66.0.1/24")
+	return true
+}
+
+// addAddress gives the namespace of alone another address.
+func addAddress(t *testing.T, cidr string) {
+	t.Helper()
+	lo, err := netlink.LinkByName("lo")
+	require.NoError(t, err)
+	addr, err := netlink.ParseAddr(cidr)
 	require.NoError(t, err)
 	require.NoError(t, netlink.AddrAdd(lo, addr))
-	return true
 }
 
 // A lockedBuffer is written by several goroutines.

@@ -223,7 +223,7 @@ var mayImport = map[string][]string{
 	"deploy/nicless-device-plugin": {"deploy/internal/engines", "deploy/internal/plugin"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/guardpages", "internal/inside", "state", "trace", "sanitize"},
+	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/rendezvous", "internal/control", "internal/platform", "internal/clock", "internal/guardpages", "internal/inside", "state", "trace", "sanitize"},
 
 	// Devices for tests of programs. The root package lets package niclesstest in by internal/inside.
 	"internal/inside": {"hostpath", "internal/control", "internal/platform"},

@@ -1,0 +1,145 @@
+package nicless
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/rendezvous"
+	"github.com/stretchr/testify/require"
+)
+
+// A lossy device loses messages, or doubles them.
+type lossy struct {
+	device
+	mu     *sync.Mutex                    // held during copies
+	copies func(m rendezvous.Message) int // how many of the message are sent
+}
+
+func (d *lossy) Call(op control.Op, req, ans control.Message) (control.Reply, error) {
+	b, ok := req.(*control.BoxMessage)
+	if !ok || op != control.OpSendMessage {
+		return d.device.Call(op, req, ans)
+	}
+	m, err := rendezvous.ParseMessage(b.Value)
+	if err != nil {
+		return control.Reply{}, err
+	}
+	d.mu.Lock()
+	n := d.copies(m)
+	d.mu.Unlock()
+	for range n {
+		if r, err := d.device.Call(op, req, ans); err != nil {
+			return r, err
+		}
+	}
+	return control.Reply{}, nil
+}
+
+// A connection comes about, once, whichever message is lost the first time, and if all are doubled.
+func TestDialNameWithLosses(t *testing.T) {
+	path := inProcess(t, Config{})
+	for name, lost := range map[string]rendezvous.Kind{"dial": rendezvous.Dial, "accept": rendezvous.Accept, "ready": rendezvous.Ready, "doubled": 0} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			seen := make(map[rendezvous.Kind]int)
+			client := func() byName {
+				dev, err := dial(path)
+				require.NoError(t, err)
+				c, err := newContext(&lossy{dev, &mu, func(m rendezvous.Message) int {
+					seen[m.Kind]++
+					switch {
+					case lost == 0:
+						return 2
+					case m.Kind == lost && seen[lost] == 1:
+						return 0
+					}
+					return 1
+				}}, nil)
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = c.Close() })
+				return named(t, c)
+			}
+			listener, dialler := client(), client()
+			l, err := listener.ListenName("db", ListenConfig{})
+			require.NoError(t, err)
+			connectByName(t, l, listener, dialler, "db")
+			select {
+			case call := <-l.calls:
+				t.Errorf("a copy of a Dial is another dial: %v", call.Peer())
+			default:
+			}
+		})
+	}
+}
+
+// Wrong messages to a box have an answer at most, and leave no state.
+func TestHostileMessages(t *testing.T) {
+	path := inProcess(t, Config{})
+	victim, enemy := named(t, dialed(t, path)), named(t, dialed(t, path))
+	l, err := victim.ListenName("db", ListenConfig{})
+	require.NoError(t, err)
+	require.NoError(t, enemy.openBox("test"))
+	require.NoError(t, enemy.WaitName(await.Context(t), "db"))
+	to, err := enemy.find("test", target{name: "db"})
+	require.NoError(t, err)
+	send := func(value string) {
+		_, err := enemy.call("test", control.OpSendMessage,
+			&control.BoxMessage{Device: to.device, Number: to.number, Value: value}, &control.Empty{})
+		require.NoError(t, err)
+	}
+	for _, value := range []string{"", "\x00", "\xff", "\x00\x09aaaaaaaa", "\x02db\x01aaaaaaaa", "\x02db\x01aaaaaaaa\x09\x00", "\x01x\x01aaaaaaab"} {
+		send(value)
+	}
+	for k := rendezvous.Hold; k <= rendezvous.Cancel; k++ {
+		m := rendezvous.Message{Kind: k, ID: 77, Body: "x"}
+		send(string(m.Append(nil)))
+	}
+	connectByName(t, l, victim, enemy, "db") // after these, in order
+	victim.names.mu.Lock()
+	defer victim.names.mu.Unlock()
+	require.Len(t, victim.names.calls, 1)
+	require.Empty(t, victim.names.ready)
+	require.Empty(t, victim.names.dials)
+}
+
+// A program that listens and announces has both, of one audience, and others read the value alone.
+func TestListenAndAnnounce(t *testing.T) {
+	path := inProcess(t, Config{})
+	a, b := dialed(t, path), dialed(t, path)
+	l, err := a.ListenName("db", ListenConfig{})
+	require.NoError(t, err)
+	require.Empty(t, announced(t, b), "names alone are no announcement")
+	require.NoError(t, a.Announce([]byte("value")))
+	changed(t, b)
+	require.Equal(t, []string{"value"}, announced(t, b))
+	require.ErrorContains(t, a.AnnounceToAll([]byte("all")), "this Context cannot announce for one user and listen for all, or the other way")
+	_, err = a.ListenName("other", ListenConfig{ToAll: true})
+	require.ErrorContains(t, err, `ToAll true; this Context listens as "db" with false`)
+	_, err = a.ListenName("db", ListenConfig{})
+	require.ErrorIs(t, err, ErrBusy)
+	_, err = a.ListenName("other", ListenConfig{Backlog: MaxBacklog + 1})
+	require.ErrorContains(t, err, "Backlog 129; 1 to 128 are possible")
+	require.ErrorContains(t, a.Announce(make([]byte, MaxAnnouncement)), "1 names, with what the program announces itself, need 500 bytes")
+	require.NoError(t, l.Close())
+	require.NoError(t, l.Close())
+	require.NoError(t, a.Announce(make([]byte, MaxAnnouncement)), "the names have gone")
+	require.ErrorIs(t, b.WaitName(cancelled(t), "db"), ErrNotFound)
+}
+
+// An engine from before boxes refuses with the versions.
+func TestNamesNeedBoxes(t *testing.T) {
+	c := dialed(t, inProcess(t, Config{}))
+	c.limits.Minor = minorBox - 1
+	_, err := c.ListenName("db", ListenConfig{})
+	require.ErrorIs(t, err, ErrUnsupported)
+	require.ErrorContains(t, err, "the engine's protocol is 2.9; connections by names are since 2.10")
+}
+
+func cancelled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}

@@ -317,13 +317,9 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 	return error;
 }
 
-/*
- * Connects a queue pair to the queue pair with number peer on the engine with this
- * guid. The guid of a peer on the same engine is client.device.guid. The peer must
- * also connect to this queue pair.
- */
-static inline int nicless_qp_connect(struct nicless_client *c, const struct nicless_qp *q, uint32_t peer,
-                                     uint64_t guid) {
+/* nicless_qp_connect with a peer that sends its first packet with the number psn. */
+static inline int nicless_qp_connect_from(struct nicless_client *c, const struct nicless_qp *q, uint32_t peer,
+                                          uint64_t guid, uint32_t psn) {
 	struct nicless_qp_attr a;
 	int error;
 	memset(&a, 0, sizeof a);
@@ -334,6 +330,7 @@ static inline int nicless_qp_connect(struct nicless_client *c, const struct nicl
 	a.guid = guid;
 	a.path_mtu = 5;
 	a.dest_qpn = peer;
+	a.rq_psn = psn;
 	if (q->type == NICLESS_RC) {
 		a.mask |= NICLESS_ATTR_MAX_DEST_RD_ATOMIC | NICLESS_ATTR_MIN_RNR_TIMER;
 		a.max_dest_rd_atomic = c->device.max_rd_atomic;
@@ -352,6 +349,16 @@ static inline int nicless_qp_connect(struct nicless_client *c, const struct nicl
 		a.max_rd_atomic = c->device.max_rd_atomic;
 	}
 	return nicless_modify_qp(c, &a);
+}
+
+/*
+ * Connects a queue pair to the queue pair with number peer on the engine with this
+ * guid. The guid of a peer on the same engine is client.device.guid. The peer must
+ * also connect to this queue pair.
+ */
+static inline int nicless_qp_connect(struct nicless_client *c, const struct nicless_qp *q, uint32_t peer,
+                                     uint64_t guid) {
+	return nicless_qp_connect_from(c, q, peer, guid, 0);
 }
 
 /*

@@ -5,6 +5,7 @@ package boxes
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/nicless/nicless/internal/control"
@@ -36,7 +37,56 @@ type box struct {
 	owner    any
 	number   uint64
 	messages []nic.BoxMessage
-	quiet    bool // the owner has been notified since it found the box empty
+	each     map[source]int // how many of the messages are of each sender; none has 0
+	quiet    bool           // the owner has been notified since it found the box empty
+}
+
+// A source is the sender of a message, as far as the engine knows it: a client of this engine or of one that
+// a pool or UCX joins with it, or an IP address, at which anybody can make up numbers of boxes.
+type source struct {
+	device, number uint64
+	gid            [16]byte
+}
+
+func sourceOf(m *nic.BoxMessage) source {
+	if m.GID != ([16]byte{}) {
+		return source{gid: m.GID}
+	}
+	return source{device: m.Device, number: m.Number}
+}
+
+// makeRoom reports whether there is room for another message of a sender. A full box drops the newest message
+// of the sender that has the most in it, if the other then has no more than that one: so those who send
+// without an end leave room for all others.
+func (b *box) makeRoom(from source) bool {
+	if len(b.messages) < Depth {
+		return true
+	}
+	var most source
+	for s, n := range b.each {
+		if n > b.each[most] {
+			most = s
+		}
+	}
+	if b.each[most] < b.each[from]+2 {
+		return false
+	}
+	for i, m := range slices.Backward(b.messages) {
+		if sourceOf(&m) == most {
+			b.messages = slices.Delete(b.messages, i, i+1)
+			break
+		}
+	}
+	b.count(most, -1)
+	return true
+}
+
+// count counts messages of a sender that come or go.
+func (b *box) count(from source, n int) {
+	b.each[from] += n
+	if b.each[from] == 0 {
+		delete(b.each, from)
+	}
 }
 
 // Open returns the number of the owner's box, and makes one if it has none.
@@ -52,7 +102,7 @@ func (o *Office) Open(owner any) (number uint64, err error) {
 	if o.byOwner == nil {
 		o.byOwner, o.byNumber = make(map[any]*box), make(map[uint64]*box)
 	}
-	b := &box{owner: owner}
+	b := &box{owner: owner, each: make(map[source]int)}
 	for b.number == 0 || o.byNumber[b.number] != nil {
 		var random [8]byte
 		_, _ = rand.Read(random[:]) // it never fails
@@ -87,9 +137,14 @@ func (o *Office) Deliver(to uint64, m nic.BoxMessage) (tell any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	b := o.byNumber[to]
-	if b == nil || len(b.messages) >= Depth || len(m.Value) > control.MaxMessageValue {
+	if b == nil || len(m.Value) > control.MaxMessageValue {
 		return nil
 	}
+	from := sourceOf(&m)
+	if !b.makeRoom(from) {
+		return nil
+	}
+	b.count(from, 1)
 	b.messages = append(b.messages, m)
 	if b.quiet {
 		return nil
@@ -111,6 +166,7 @@ func (o *Office) Next(owner any) (m nic.BoxMessage, ok bool) {
 		return m, false
 	}
 	m, b.messages = b.messages[0], b.messages[1:]
+	b.count(sourceOf(&m), -1)
 	return m, true
 }
 

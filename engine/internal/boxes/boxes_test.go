@@ -80,3 +80,38 @@ func TestBounds(t *testing.T) {
 	_, err = o.Open(Most)
 	require.NoError(t, err)
 }
+
+// A sender that fills a box again and again leaves room for others, whether it is a client or an address.
+func TestFlood(t *testing.T) {
+	address := [16]byte{15: 1}
+	for name, flood := range map[string]func(i int) nic.BoxMessage{
+		"client": func(int) nic.BoxMessage { return nic.BoxMessage{Device: 1, Number: 66, Value: "flood"} },
+		"address": func(i int) nic.BoxMessage {
+			return nic.BoxMessage{Device: uint64(i), Number: uint64(i), GID: address, Value: "flood"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o Office
+			n, err := o.Open(0)
+			require.NoError(t, err)
+			for i := range 2 * Depth {
+				o.Deliver(n, flood(i+1))
+			}
+			const others = Depth - 1
+			for i := range others {
+				o.Deliver(n, nic.BoxMessage{Device: 1, Number: uint64(100 + i), Value: fmt.Sprint(i)})
+				o.Deliver(n, flood(i+1))
+			}
+			var got []string
+			for m, ok := o.Next(0); ok; m, ok = o.Next(0) {
+				got = append(got, m.Value)
+			}
+			require.Len(t, got, Depth)
+			require.Equal(t, "flood", got[0])
+			for i := range others {
+				require.Equal(t, fmt.Sprint(i), got[1+i])
+			}
+			require.Empty(t, o.byNumber[n].each)
+		})
+	}
+}

@@ -5,7 +5,8 @@
 // send. So the client decides who may, by whom it tells: all who may read its announcement, or only the
 // client to which it has sent something itself.
 //
-// Messages are datagrams: a box that is full, or that does not exist, drops them. Their senders send again.
+// Messages are datagrams: a box that does not exist drops them, and one that is full drops them from the
+// sender that has the most in it. Their senders send again.
 //
 // Files:
 //

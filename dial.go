@@ -36,6 +36,8 @@ var ErrRejected = errors.New("nicless: the listener has refused")
 // DialName waits until the listener's program accepts, which can take as long as ctx allows, but not for a
 // listener that says nothing for 10 seconds.
 //
+// The Device of the result is 0 if the engine at the ADDRESS is one to which a pool or UCX leads too.
+//
 // After an error q is in INIT, where another dial may use it, or the error came from connecting it: then
 // Close it or take it to RST. Many goroutines may dial at once, each with a queue pair of its own.
 func (c *Context) DialName(

@@ -158,6 +158,41 @@ func TestDialNameOverRoCE(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound, "its own address")
 }
 
+// Engines that a pool joins too dial an IP address over RoCE, and all messages go there.
+func TestDialNameOverRoCEBesidesAPool(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	addAddress(t, "10.66.0.2/24")
+	link := fmt.Sprintf("pool:%s,dead=1m,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
+	open := func(node, address string) byName {
+		c, err := Open(Config{Links: []string{link + node, "roce:" + address}})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return named(t, c)
+	}
+	listener, dialler := open("0", "10.66.0.1"), open("1", "10.66.0.2")
+	l, err := listener.ListenName("db", ListenConfig{ToAll: true})
+	require.NoError(t, err)
+	ctx := await.Context(t)
+	require.NoError(t, dialler.WaitName(ctx, "db"), "the pool is up")
+	accepted := make(chan error, 1)
+	q, p := listener.newQP(t), dialler.newQP(t)
+	go func() {
+		call, err := l.Accept(ctx)
+		if err == nil {
+			err = call.Accept(ctx, q, Connection{}, listener.mr.Remote("m"))
+		}
+		accepted <- err
+	}()
+	to, err := dialler.DialName(ctx, "db@10.66.0.1", p, Connection{}, dialler.mr.Remote("m"))
+	require.NoError(t, err)
+	require.NoError(t, <-accepted)
+	require.Equal(t, "10.66.0.1", to.Address.String())
+	require.Zero(t, to.Device, "another link leads to the engine of that number, so the packet does not prove it")
+	dialler.writes(t, p, to, 0)
+}
+
 // Many dial one name at once, more than wait for Accept at once.
 func TestManyDiallers(t *testing.T) {
 	link := fmt.Sprintf("pool:%s,dead=1m,size=8M,node=", filepath.Join(t.TempDir(), "pool"))

@@ -31,8 +31,8 @@ const (
 )
 
 // Peer returns the Descriptor of the queue pair with which the dialler connects, and of the memory that it
-// offers. Peer().Device is the dialler's engine; over RoCE it is only what the dialler says, and
-// Peer().Address is certain.
+// offers. Peer().Device is the dialler's engine. Over RoCE it is only what the dialler says, and 0 if it says
+// this engine or one to which a pool or UCX leads; Peer().Address is certain.
 func (d *IncomingDial) Peer() Descriptor { return d.peer }
 
 // Accept connects q with the dialler's queue pair. When it returns nil, both can send. q must be of the

@@ -67,6 +67,11 @@ func (t *Table) takeMessage(from *nic.Path, b []byte) bool {
 		}
 	} else {
 		m.GID = sourceOf(b[gsiHead:][:grhSize])
+		if _, ok := t.current.Load().find(nic.Address{GUID: d.Device}); ok || d.Device == t.dev.GUID() {
+			// Answers, and a queue pair that the client connects, would go to that engine, which has perhaps
+			// not sent this. By the address they go to the one that has.
+			m.Device = 0
+		}
 	}
 	if d.To == 0 {
 		t.takeNamed(m)

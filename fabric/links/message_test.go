@@ -112,3 +112,15 @@ func TestNamedMessages(t *testing.T) {
 	table.fromRoCE(0, packetOf(rendezvous.Datagram{Device: 1, From: 2, Value: "garbage"}, 7))
 	require.Empty(t, port.sent, "only a Dial is answered")
 }
+
+// A stranger that says it is this engine, or a peer of a pool or UCX, is known by its address alone, to which
+// answers and queue pairs then go.
+func TestStrangersInTheNameOfPeers(t *testing.T) {
+	a := &testLink{name: "a", guid: 5, gid: gid("192.0.2.7"), path: nic.Path{Port: &testPort{}, Number: 1}}
+	table, dev := open(t, Options{}, a)
+	for says, want := range map[uint64]uint64{5: 0, dev.GUID(): 0, 123: 123} {
+		table.fromRoCE(0, packetOf(rendezvous.Datagram{Device: says, From: 3, To: 4, Value: "x"}, 7))
+		got, _ := dev.got.Load(uint64(4))
+		require.Equal(t, nic.BoxMessage{Device: want, Number: 3, GID: gid("192.0.2.7"), Value: "x"}, got, "it says %d", says)
+	}
+}

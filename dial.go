@@ -305,7 +305,11 @@ func (d *dialling) accepted(m reply) (Descriptor, error) {
 	n.ready[d.id] = m.from // before Ready is sent: from now on, copies of Accept are answered
 	n.remember(finished{id: d.id})
 	n.mu.Unlock()
-	return peer, d.c.sendMessage(m.from, rendezvous.Message{Kind: rendezvous.Ready, ID: d.id})
+	// If the link has no room now, the listener's next copy of Accept is answered.
+	if err := d.c.sendMessage(m.from, rendezvous.Message{Kind: rendezvous.Ready, ID: d.id}); useless(err) {
+		return Descriptor{}, unwrapped(err)
+	}
+	return peer, nil
 }
 
 // unwrapped returns the error in an opError, to which the caller adds what it does itself.

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lossy device loses messages, or doubles them.
+// A lossy device loses messages, doubles them, or has no room for them.
 type lossy struct {
 	device
 	mu     *sync.Mutex                    // held during copies
-	copies func(m rendezvous.Message) int // how many of the message are sent
+	copies func(m rendezvous.Message) int // how many of the message are sent; negative: no room
 }
 
 func (d *lossy) Call(op control.Op, req, ans control.Message) (control.Reply, error) {
@@ -30,6 +30,9 @@ func (d *lossy) Call(op control.Op, req, ans control.Message) (control.Reply, er
 	d.mu.Lock()
 	n := d.copies(m)
 	d.mu.Unlock()
+	if n < 0 {
+		return control.Reply{}, control.Errorf(control.CodeBusy, "the link is full")
+	}
 	for range n {
 		if r, err := d.device.Call(op, req, ans); err != nil {
 			return r, err
@@ -73,6 +76,67 @@ func TestDialNameWithLosses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lossyPair returns a listener and a dialler of an engine, whose messages go by what copies says.
+func lossyPair(t *testing.T, copies func(m rendezvous.Message) int) (listener, dialler byName) {
+	path := inProcess(t, Config{})
+	var mu sync.Mutex
+	client := func() byName {
+		dev, err := dial(path)
+		require.NoError(t, err)
+		c, err := newContext(&lossy{dev, &mu, copies}, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return named(t, c)
+	}
+	return client(), client()
+}
+
+// A link that has no room for Ready at the moment is no error: the next copy of Accept has an answer.
+func TestReadyWithoutRoom(t *testing.T) {
+	full := 1
+	listener, dialler := lossyPair(t, func(m rendezvous.Message) int {
+		if m.Kind == rendezvous.Ready && full > 0 {
+			full--
+			return -1
+		}
+		return 1
+	})
+	l, err := listener.ListenName("db", ListenConfig{})
+	require.NoError(t, err)
+	connectByName(t, l, listener, dialler, "db")
+	require.Zero(t, full)
+}
+
+// After Accept has returned an error, a dialler that has heard nothing yet is refused, and not connected.
+func TestAcceptThatGivesUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(await.Context(t))
+	defer cancel()
+	lost := 0
+	listener, dialler := lossyPair(t, func(m rendezvous.Message) int {
+		if (m.Kind == rendezvous.Accept || m.Kind == rendezvous.Reject) && lost < 1 {
+			lost++
+			cancel()
+			return 0
+		}
+		return 1
+	})
+	l, err := listener.ListenName("db", ListenConfig{})
+	require.NoError(t, err)
+	dialled := make(chan error, 1)
+	q := dialler.newQP(t)
+	go func() {
+		_, err := dialler.DialName(await.Context(t), "db", q, Connection{})
+		dialled <- err
+	}()
+	call, err := l.Accept(ctx)
+	require.NoError(t, err)
+	require.ErrorIs(t, call.Accept(ctx, listener.newQP(t), Connection{}), context.Canceled)
+	err = <-dialled
+	require.ErrorIs(t, err, ErrRejected)
+	require.ErrorContains(t, err, "it waited for this program no longer: context canceled")
+	require.Equal(t, StateINIT, State(q.state.Load()))
 }
 
 // Wrong messages to a box have an answer at most, and leave no state.

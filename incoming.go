@@ -67,7 +67,14 @@ func (d *IncomingDial) Accept(ctx context.Context, q *QP, o Connection, memory .
 		return wrap(what, err)
 	}
 	d.answer.Store(&rendezvous.Message{Kind: rendezvous.Accept, ID: d.key.id, Body: body})
-	return wrap(what, d.waitReady(ctx))
+	err = d.waitReady(ctx)
+	switch {
+	case err == nil || errors.Is(err, errGaveUp):
+		d.over()
+	default: // a dialler that has not got the Accept must not get one any more
+		d.refuse("it waited for this program no longer: " + err.Error())
+	}
+	return wrap(what, err)
 }
 
 // decide says that the program has decided.
@@ -83,7 +90,6 @@ func (d *IncomingDial) decide() error {
 
 // waitReady sends the answer until the dialler is connected too.
 func (d *IncomingDial) waitReady(ctx context.Context) error {
-	defer d.over()
 	pause, began := resendFirst, time.Now()
 	again := time.NewTimer(0)
 	defer again.Stop()

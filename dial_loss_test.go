@@ -169,6 +169,22 @@ func TestHostileMessages(t *testing.T) {
 	require.Empty(t, victim.names.dials)
 }
 
+// A dial that comes by RoCE finds only names for all, even if its sender has come to know the box.
+func TestStrangersKnowABox(t *testing.T) {
+	for _, toAll := range []bool{false, true} {
+		victim := named(t, dialed(t, inProcess(t, Config{})))
+		l, err := victim.ListenName("db", ListenConfig{ToAll: toAll})
+		require.NoError(t, err)
+		body, err := victim.newQP(t).describe(nil, rendezvous.MaxDialBody)
+		require.NoError(t, err)
+		m := rendezvous.Message{Name: "db", Kind: rendezvous.Dial, ID: 5, Body: body}
+		b := &control.BoxMessage{Device: 123, Number: 3, GID: [16]byte{10: 0xff, 11: 0xff, 12: 192, 14: 2, 15: 7}}
+		b.Value = string(m.Append(nil))
+		victim.takeMessage(b)
+		require.Equal(t, toAll, len(l.calls) == 1)
+	}
+}
+
 // A program that listens and announces has both, of one audience, and others read the value alone.
 func TestListenAndAnnounce(t *testing.T) {
 	path := inProcess(t, Config{})

@@ -29,6 +29,7 @@ const MaxBacklog = 128
 type Listener struct {
 	c     *Context
 	name  string
+	toAll bool
 	calls chan *IncomingDial
 	done  chan struct{} // closed by Close
 	once  sync.Once
@@ -60,7 +61,8 @@ func (c *Context) ListenName(name string, cfg ListenConfig) (*Listener, error) {
 	if err := c.openBox(what); err != nil {
 		return nil, err
 	}
-	l := &Listener{c: c, name: name, calls: make(chan *IncomingDial, cfg.Backlog), done: make(chan struct{})}
+	l := &Listener{c: c, name: name, toAll: cfg.ToAll, done: make(chan struct{})}
+	l.calls = make(chan *IncomingDial, cfg.Backlog)
 	to := control.AudienceUser
 	if cfg.ToAll {
 		to = control.AudienceAll
@@ -174,7 +176,8 @@ func (c *client) takeDial(from boxAddress, m rendezvous.Message) {
 		_ = c.sendMessage(from,
 			rendezvous.Message{Kind: rendezvous.Reject, ID: m.ID, Body: rendezvous.Text(why)})
 	}
-	if l == nil {
+	// A stranger may know the box, because the client has listened for all before, or has dialled.
+	if l == nil || (!l.toAll && from.gid != [16]byte{}) {
 		no(fmt.Sprintf("nobody listens as %q here any more", m.Name))
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
@@ -183,6 +184,32 @@ func TestStrangersKnowABox(t *testing.T) {
 		victim.takeMessage(b)
 		require.Equal(t, toAll, len(l.calls) == 1)
 	}
+}
+
+// A dialler that says nothing for as long as one that has ended is passed over, and is not gone for good.
+func TestDiallerThatHasEnded(t *testing.T) {
+	victim := named(t, dialed(t, inProcess(t, Config{})))
+	l, err := victim.ListenName("db", ListenConfig{})
+	require.NoError(t, err)
+	body, err := victim.newQP(t).describe(nil, rendezvous.MaxDialBody)
+	require.NoError(t, err)
+	dial := func(id uint64) {
+		m := rendezvous.Message{Name: "db", Kind: rendezvous.Dial, ID: id, Body: body}
+		victim.takeMessage(&control.BoxMessage{Device: victim.Device(), Number: 3, Value: string(m.Append(nil))})
+	}
+	next := func() uint64 {
+		call, err := l.Accept(await.Context(t))
+		require.NoError(t, err)
+		return call.key.id
+	}
+	dial(5)
+	dial(6)
+	key := callKey{victim.Device(), 3, 5}
+	past := time.Now().Add(-silenceMost - time.Second)
+	victim.names.calls[key].lastDial.Store(&past)
+	require.Equal(t, uint64(6), next())
+	dial(5)
+	require.Equal(t, uint64(5), next())
 }
 
 // A program that listens and announces has both, of one audience, and others read the value alone.

@@ -21,6 +21,7 @@ type IncomingDial struct {
 	state    atomic.Uint32
 	answer   atomic.Pointer[rendezvous.Message] // Accept or Reject; nil: none yet
 	received chan rendezvous.Kind
+	lastDial atomic.Pointer[time.Time] // when the last copy of the Dial came
 }
 
 // States of an IncomingDial.
@@ -146,8 +147,27 @@ func (d *IncomingDial) refuse(reason string) {
 	d.over()
 }
 
+// dialCame says that a copy of the Dial has come.
+func (d *IncomingDial) dialCame() {
+	now := time.Now()
+	d.lastDial.Store(&now)
+}
+
+// waits reports whether the dialler waits still. One that says nothing has ended without a word; if it has
+// not, its next Dial is a new one.
+func (d *IncomingDial) waits() bool {
+	if time.Since(*d.lastDial.Load()) > silenceMost && d.state.CompareAndSwap(callWaits, callGone) {
+		n := &d.c.names
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.calls, d.key)
+	}
+	return d.state.Load() != callGone
+}
+
 // repeat answers another copy of the Dial.
 func (d *IncomingDial) repeat() {
+	d.dialCame()
 	m := d.answer.Load()
 	if m == nil {
 		m = &rendezvous.Message{Kind: rendezvous.Hold, ID: d.key.id}

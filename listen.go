@@ -138,7 +138,7 @@ func (l *Listener) Close() (err error) {
 }
 
 // Accept waits for the next program that dials the name. Its error is ErrClosed if the Listener is closed, or
-// says why ctx or the Context has ended.
+// says why ctx or the Context has ended. A dialler that has said nothing for 10 seconds is passed over.
 func (l *Listener) Accept(ctx context.Context) (*IncomingDial, error) {
 	if l == nil || l.c == nil {
 		return nil, wrap("accept", errZero)
@@ -147,10 +147,9 @@ func (l *Listener) Accept(ctx context.Context) (*IncomingDial, error) {
 	for {
 		select {
 		case call := <-l.calls:
-			if call.state.Load() == callGone {
-				continue
+			if call.waits() {
+				return call, nil
 			}
-			return call, nil
 		case <-l.done:
 			return nil, wrap(what, ErrClosed)
 		case <-ctx.Done():
@@ -187,6 +186,7 @@ func (c *client) takeDial(from boxAddress, m rendezvous.Message) {
 		return
 	}
 	call = &IncomingDial{c: l.c, key: key, from: from, peer: peer, received: make(chan rendezvous.Kind, 8)}
+	call.dialCame()
 	// The goroutine that reads the box is the only one that adds calls.
 	n.mu.Lock()
 	n.calls[key] = call

@@ -86,7 +86,7 @@ type Config struct {
 	// costs the engine a second copy of each WQE; see docs/VERBS.md.
 	VerbsGuardPosts bool
 
-	// Links lead to other engines and hosts, as nicless engine --link says: "pool:PATH,node=N",
+	// Links lead to other engines and hosts, as nicless engine --link says: "pool:PATH",
 	// "ucx:HOST:PORT", "roce:ADDRESS", "auto" or "none". Each but "none" may have options, such as
 	// "auto,peer=10.0.0.0/8" or "roce:ADDRESS,key=FILE"; see docs/FABRIC.md. With "auto", RoCE opens when
 	// a program connects to an address that is not of this engine. Nil means "auto" if VerbsDevices is

@@ -66,7 +66,7 @@ func TestSetPeer(t *testing.T) {
 	one, two := p.h.in(control.StateINIT, c), p.h.in(control.StateRST, c)
 	require.NoError(t, one.setPeer(address(2)))
 	require.NoError(t, two.setPeer(address(2)))
-	require.Equal(t, nic.Address{GID: address(2)}, router.asked[0])
+	require.Equal(t, nic.Address{GUID: 9, GID: address(2)}, router.asked[0])
 	require.Equal(t, 2, router.held[address(2)])
 	require.Equal(t, 1, paths())
 

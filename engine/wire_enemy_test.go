@@ -602,7 +602,7 @@ func TestLinkGivenUpAmongShards(t *testing.T) {
 	r.start()
 	for _, c := range cables {
 		// Headers of 200 bytes are longer than a slot.
-		shm.BlockAt(c.ports[0].Settings.Receive.Memory(), 2*packetring.SlotSize).PublishFirst(1<<32 | 200<<16)
+		shm.BlockAt(c.ports[0].Settings.Receive.Memory()[0], 0).PublishFirst(1<<32 | 200<<16)
 		c.ports[0].Arrived()
 		await.Receive(t, "the link is given up", gone)
 		require.False(t, c.ports[0].Stats().Up)

@@ -56,18 +56,24 @@ func (r *rig) newPool(cfg pool.Config) *cable {
 	for i, p := range pools {
 		r.Cleanup(func() { require.NoError(r, p.Close()) })
 		to := nic.Address{GUID: uint64(2 - i)}
-		r.until("the link is up", func() bool {
+		var path nic.Path
+		r.until("the link is up", func() (up bool) {
 			r.step()
-			peers := p.Peers()
-			return len(peers) == 1 && peers[0].Up
+			path, up = openPath(p, to)
+			return up
 		})
-		path, ok := p.Route(to)
-		require.True(r, ok)
 		c.ports[i], c.paths[i] = path.Port.(*transport.PortHandle), path
 	}
 	c.await = func() int { return 0 } // the other end of each ring is the other port
 	r.cable = c
 	return c
+}
+
+// openPath returns the path to the other node of a pool, and whether it is open and up.
+func openPath(p *pool.Pool, to nic.Address) (nic.Path, bool) {
+	path, ok := p.Route(to)
+	peers := p.Peers()
+	return path, ok && path.Port != nil && len(peers) == 1 && peers[0].Up
 }
 
 // The operations over a pool of memory, with and without coherence.
@@ -114,9 +120,13 @@ func TestPoolLosesItsFile(t *testing.T) {
 				require.NoError(t, err)
 				pools = append(pools, p)
 			}
-			a.until("the links are up", func() bool { return pools[0].Peers()[0].Up && pools[1].Peers()[0].Up })
-			to, ok := pools[0].Route(nic.Address{GUID: b.d.nic().GUID()})
-			require.True(t, ok)
+			var to nic.Path
+			a.until("the links are up", func() bool {
+				path, ok := openPath(pools[0], nic.Address{GUID: b.d.nic().GUID()})
+				_, back := openPath(pools[1], nic.Address{GUID: a.d.nic().GUID()})
+				to = path
+				return ok && back
+			})
 			for _, r := range []*rig{a, b} {
 				r.until("the engine sleeps", r.d.runner.Loops[0].Asleep.Load)
 			}
@@ -153,10 +163,12 @@ func TestPoolWakesTheEngine(t *testing.T) {
 	other, err := pool.Open(context.Background(), l, pool.Config{Path: path, Node: 1, Dead: neverDead})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
+	var to nic.Path
+	r.until("the link is up", func() (up bool) {
+		to, up = openPath(p, nic.Address{GUID: 99})
+		return up
+	})
 	require.True(t, await.Receive(t, "the listener's link is up", l.up))
-	r.until("the link is up", func() bool { return p.Peers()[0].Up })
-	to, ok := p.Route(nic.Address{GUID: 99})
-	require.True(t, ok)
 	received := func() uint64 { return to.Port.Stats().Received }
 	rounds := rounds(200, 2000)
 	slept := 0

@@ -13,7 +13,8 @@ type Link interface {
 	Name() string
 
 	// Route returns the path to an address, and whether the link leads there. The path may be
-	// down at the moment. Route does not wait, because the engine's thread may call it.
+	// down at the moment. If it has no port, the link opens it now: ask again. Route does not wait, because
+	// the engine's thread may call it.
 	Route(to nic.Address) (path nic.Path, ok bool)
 
 	// Peers returns what is known of the other engines.

@@ -60,7 +60,7 @@ Flags:
   --guid GUID         GUID of the engine and its first device, 16 hexadecimal
                       digits (default: one that stays; see docs/VERBS.md)
   --link LINK         a link to other engines and hosts; may be repeated:
-                      pool:PATH,node=N   memory that several engines share
+                      pool:PATH[,node=N] memory that several engines share
                       roce:ADDRESS[,peer=PREFIX]
                                          RoCE on a local address, UDP port 4791,
                                          with these remote addresses
@@ -242,7 +242,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	}
 	named, err := links.Parse(f.fabric)
 	if err != nil {
-		return usagef("pool:PATH,node=N, roce:ADDRESS, ucx:HOST:PORT, auto and none are possible; see docs/FABRIC.md", "engine: --link: %v", err)
+		return usagef("pool:PATH, roce:ADDRESS, ucx:HOST:PORT, auto and none are possible; see docs/FABRIC.md", "engine: --link: %v", err)
 	}
 	cfg.Links = f.fabric
 	cfg.DeviceNames = f.names

@@ -67,7 +67,7 @@ Flags:
 
 Example:
   nicless net up --addr 192.168.8.100/24 --engine $XDG_RUNTIME_DIR/nicless.sock
-  nicless net up --addr 192.168.8.100/24 --link pool:/dev/shm/pool,node=0
+  nicless net up --addr 192.168.8.100/24 --link pool:/dev/shm/pool
 `
 
 type netFlags struct {
@@ -151,10 +151,10 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	opened, err := links.Parse(f.links)
 	if err != nil {
-		return usagef("pool:PATH,node=N, ucx:HOST:PORT and others are possible; see docs/FABRIC.md", "net up: --link: %v", err)
+		return usagef("pool:PATH, ucx:HOST:PORT and others are possible; see docs/FABRIC.md", "net up: --link: %v", err)
 	}
 	if f.engine == "" && len(opened.Pools)+len(opened.UCX) == 0 {
-		return usagef("--link pool:PATH,node=N, or ucx:HOST:PORT; where RoCE leads there is an IP network already",
+		return usagef("--link pool:PATH, or ucx:HOST:PORT; where RoCE leads there is an IP network already",
 			"net up: --link %s: interfaces find each other over pools and UCX only", f.links[0])
 	}
 	log, err := newLog("net up", f.level, stderr)

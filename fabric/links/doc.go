@@ -1,5 +1,5 @@
 // Package links is the table of an engine's links and of the routes over them. It opens links by
-// their names (pool:PATH,node=N, roce:ADDRESS), and it opens RoCE by itself when a program
+// their names (pool:PATH, roce:ADDRESS), and it opens RoCE by itself when a program
 // connects a queue pair to an address that is not of this engine, or waits for such connections.
 //
 // A Table implements nic.Router for the engine and verbs.Fabric for the server of verbs

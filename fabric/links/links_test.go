@@ -75,7 +75,7 @@ func TestParse(t *testing.T) {
 		want string
 	}{
 		{[]string{"none", "auto"}, "link none excludes other links"},
-		{[]string{""}, `link ""; none, auto, roce:ADDRESS, pool:PATH,node=N and ucx:HOST:PORT are possible`},
+		{[]string{""}, `link ""; none, auto, roce:ADDRESS, pool:PATH and ucx:HOST:PORT are possible`},
 		{[]string{"auto,"}, `link auto: part 2, "": address=PREFIX or peer=PREFIX is needed`},
 		{[]string{"auto,peer=10.0.0.0/8,192.0.2.1"}, `link auto: part 3, "192.0.2.1": address=PREFIX or peer=PREFIX is needed`},
 		{[]string{"auto,address=10.0.0.0/33"}, "link auto: address=10.0.0.0/33: an address or a prefix such as 10.0.0.0/8 is needed"},
@@ -106,8 +106,8 @@ func TestParse(t *testing.T) {
 		{[]string{"roce:192.0.2.1,::ffff:192.0.2.1"}, "the address is named twice"},
 		{[]string{"pool:/dev/shm/p,node=0", "pool:/dev/shm/p,node=1"}, "link pool:/dev/shm/p is named twice, with offset=0; an engine is one node of a pool"},
 		{[]string{"pool:/dev/shm/p,node=0,offset=4K", "auto", "pool:/dev//shm/./p,offset=4096,node=0"}, "is named twice, with offset=4096"},
-		{[]string{"pool:/dev/shm/p"}, "a path and a node are needed"},
-		{[]string{"pool:/dev/shm/p,node=16"}, "node 16; 0 to 15 are possible"},
+		{[]string{"pool:,node=1"}, "a path is needed"},
+		{[]string{"pool:/dev/shm/p,node=1024"}, "node 1024; 0 to 1023 are possible"},
 		{[]string{"pool:/dev/shm/p,node=-1"}, `option "node=-1"`},
 		{[]string{"ucx:127.0.0.1:99999"}, `ucx: "127.0.0.1:99999": port 99999; 1 to 65535 are possible`},
 		{[]string{"ucx:127.0.0.1:0"}, `port 0; 1 to 65535 are possible`},
@@ -557,4 +557,67 @@ func TestKeysAreReadAtTheStart(t *testing.T) {
 	require.NoError(t, os.Remove(file+".peers"))
 	require.NoError(t, os.Chmod(file, 0o644))
 	require.ErrorContains(t, start(), "chmod 0600")
+}
+
+// openingLink is a link that somebody else is opening.
+type openingLink struct {
+	*testLink
+	up *upPort
+}
+
+func (l *openingLink) Look(to nic.Address) (nic.Path, bool) { return l.Route(to) }
+func (l *openingLink) Why(nic.Address) string               { return "" }
+func (l *openingLink) Opening(nic.Address) bool             { return !l.up.Stats().Up }
+
+// upPort is up after some looks at it.
+type upPort struct {
+	testPort
+	looks atomic.Int32
+}
+
+func (p *upPort) Stats() nic.PortStats { return nic.PortStats{Up: p.looks.Add(1) > 5} }
+
+// A caller that asks for a path while another one opens it waits until it is up, too.
+func TestReachWaitsForALinkThatOthersOpen(t *testing.T) {
+	table, _ := open(t, Options{})
+	up := &upPort{}
+	table.add(&openingLink{&testLink{name: "a pool", guid: 5, path: nic.Path{Port: up}}, up})
+	path, release, err := table.HoldPath(nic.Address{GUID: 5}, nic.User{})
+	require.NoError(t, err)
+	release()
+	require.Equal(t, nic.Port(up), path.Port)
+	require.Greater(t, up.looks.Load(), int32(5))
+}
+
+// closedLink is a link that leads everywhere, and is not open.
+type closedLink struct {
+	*testLink
+	opened atomic.Int32
+}
+
+func (l *closedLink) Why(nic.Address) string                { return "" }
+func (l *closedLink) Opening(nic.Address) bool              { return false }
+func (l *closedLink) Look(nic.Address) (nic.Path, bool)     { return nic.Path{MTU: 1024}, true }
+func (l *closedLink) Route(to nic.Address) (nic.Path, bool) { l.opened.Add(1); return l.Look(to) }
+
+// A datagram from the network whose source is forged, and questions about addresses, open no link.
+func TestQuestionsOpenNoLink(t *testing.T) {
+	table, _ := open(t, Options{})
+	l := &closedLink{testLink: &testLink{name: "a pool"}}
+	table.add(l)
+	table.SetManagement(func([]byte, bool) { require.Fail(t, "it would be answered") })
+	to := verbs.RemotePort{GID: netip.MustParseAddr("192.0.2.9").As16()}
+	b := make([]byte, gsiHead+grhSize+256)
+	b[gsiHead] = 6 << 4
+	copy(b[gsiHead+8:], to.GID[:])
+	table.fromRoCE(0, b)
+	_, ok := table.Find(netip.MustParseAddr("192.0.2.9"))
+	require.True(t, ok)
+	network, err := table.May(to, nic.User{})
+	require.NoError(t, err)
+	require.False(t, network)
+	mtu, err := table.MTU(to)
+	require.NoError(t, err)
+	require.Equal(t, 1024, mtu)
+	require.Zero(t, l.opened.Load())
 }

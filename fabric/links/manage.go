@@ -32,9 +32,18 @@ func (t *Table) fromRoCE(_ uint32, b []byte) {
 	if t.takeMessage(nil, b) {
 		return
 	}
-	if f := t.management.Load(); f != nil {
-		(*f)(b, true)
+	f := t.management.Load()
+	if f == nil || len(b) < gsiHead+grhSize {
+		return
 	}
+	// An answer goes by a pool or UCX if one leads there. Anybody can forge the address of a node of a
+	// pool, and must not make this engine open rings to it. The node itself would have opened them, and
+	// sent by them.
+	p, ok := t.current.Load().look(nic.Address{GID: sourceOf(b[gsiHead:][:grhSize])})
+	if ok && p.Port == nil {
+		return
+	}
+	(*f)(b, true)
 }
 
 // fromPeer takes a packet for queue pair 1 from a pool or from UCX. Its sender has written the GRH, so
@@ -66,11 +75,13 @@ func sourceOf(grh []byte) (gid [16]byte) {
 // is answered, and must not do that.
 func (t *Table) SendManagement(to verbs.RemotePort, head, grh, payload []byte) error {
 	a := address(to, 0, 0)
-	for _, l := range t.current.Load().links {
-		if p, ok := l.Route(a); ok {
-			return p.Port.SendManagement(p.Number, head,
-				append(append(make([]byte, 0, len(grh)+len(payload)), grh...), payload...))
-		}
+	link, err := t.reach(a, false)
+	switch {
+	case err != nil:
+		return err
+	case link != nil:
+		return link.Port.SendManagement(link.Number, head,
+			append(append(make([]byte, 0, len(grh)+len(payload)), grh...), payload...))
 	}
 	if own := netip.AddrFrom16(to.From).Unmap(); routable(own) {
 		if err := t.await(own); err != nil {

@@ -22,7 +22,11 @@ func (t *Table) sendMessage(to nic.BoxMessage, from uint64, who nic.User) error 
 	d := rendezvous.Datagram{Device: t.dev.GUID(), From: from, To: to.Number, Value: to.Value}
 	mad := d.Put()
 	if to.Device != 0 {
-		if p, ok := t.current.Load().find(nic.Address{GUID: to.Device}); ok {
+		p, err := t.reach(nic.Address{GUID: to.Device}, false)
+		if err != nil {
+			return noWay{err}
+		}
+		if p != nil {
 			return p.Port.SendManagement(p.Number, gsiHeader(), append(make([]byte, grhSize), mad[:]...))
 		}
 	}
@@ -61,13 +65,13 @@ func (t *Table) takeMessage(from *nic.Path, b []byte) bool {
 	}
 	m := nic.BoxMessage{Device: d.Device, Number: d.From, Value: d.Value}
 	if from != nil {
-		p, ok := t.current.Load().find(nic.Address{GUID: d.Device})
+		p, ok := t.current.Load().look(nic.Address{GUID: d.Device})
 		if !ok || p.Port != from.Port || p.Number != from.Number {
 			return true // a peer that speaks in the name of another
 		}
 	} else {
 		m.GID = sourceOf(b[gsiHead:][:grhSize])
-		if _, ok := t.current.Load().find(nic.Address{GUID: d.Device}); ok || d.Device == t.dev.GUID() {
+		if _, ok := t.current.Load().look(nic.Address{GUID: d.Device}); ok || d.Device == t.dev.GUID() {
 			// Answers, and a queue pair that the client connects, would go to that engine, which has perhaps
 			// not sent this. By the address they go to the one that has.
 			m.Device = 0

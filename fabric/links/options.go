@@ -43,7 +43,7 @@ type Options struct {
 //	                                         engine --verbs, and of an empty list here
 //	roce:ADDRESS[,peer=PREFIX]...            RoCE on a local address
 //	auto,key=FILE..., roce:...,key=FILE      the same with keys; see auth.Options.Set. All RoCE has one key
-//	pool:PATH,node=N[,...]                   memory that several engines share; see pool.Parse
+//	pool:PATH[,node=N][,...]                 memory that several engines share; see pool.Parse
 //	ucx:HOST:PORT, ucx:listen=ADDRESS:PORT   UCX, over what it finds; see ucx.Parse
 func Parse(list []string) (o Options, err error) {
 	if len(list) == 0 {
@@ -85,7 +85,7 @@ func Parse(list []string) (o Options, err error) {
 			if named && kind == "auto" {
 				return o, fmt.Errorf("link %q; the options of auto follow a comma: auto,address=PREFIX,peer=PREFIX", s)
 			}
-			return o, fmt.Errorf("link %q; none, auto, roce:ADDRESS, pool:PATH,node=N and ucx:HOST:PORT are possible", s)
+			return o, fmt.Errorf("link %q; none, auto, roce:ADDRESS, pool:PATH and ucx:HOST:PORT are possible", s)
 		}
 	}
 	if err := o.Auth.Check(); err != nil {
@@ -189,7 +189,7 @@ func usable(a netip.Addr) error {
 	a = a.Unmap()
 	switch {
 	case a.IsLoopback():
-		return fmt.Errorf("a loopback address leads to no other host; %s, or link engines of one host by pool:PATH,node=N", instead)
+		return fmt.Errorf("a loopback address leads to no other host; %s, or link engines of one host by pool:PATH", instead)
 	case a.IsMulticast():
 		return fmt.Errorf("a multicast address belongs to no host; %s", instead)
 	case a.IsUnspecified():

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/nicless/nicless/fabric/pool"
 	"github.com/nicless/nicless/fabric/roce"
@@ -18,15 +17,19 @@ import (
 )
 
 // Route returns the path to an address. The zero path leads to this engine itself.
-func (t *Table) Route(to nic.Address) (nic.Path, error) { return t.route(to, (*roce.Carrier).Find) }
+func (t *Table) Route(to nic.Address) (nic.Path, error) {
+	return t.route(to, (*snapshot).find, (*roce.Carrier).Find)
+}
 
-// routeOnce is Route for packets to and from strangers, who must not end the paths of this engine.
+// routeOnce is Route for packets to and from strangers, who must not end the paths of this engine, and open
+// none.
 func (t *Table) routeOnce(to nic.Address) (nic.Path, error) {
-	return t.route(to, (*roce.Carrier).FindOnce)
+	return t.route(to, (*snapshot).look, (*roce.Carrier).FindOnce)
 }
 
 func (t *Table) route(
-	to nic.Address, find func(*roce.Carrier, nic.Address) (nic.Path, error),
+	to nic.Address, linked func(*snapshot, nic.Address) (nic.Path, bool),
+	find func(*roce.Carrier, nic.Address) (nic.Path, error),
 ) (nic.Path, error) {
 	s := t.current.Load()
 	local := t.local.Load()
@@ -36,7 +39,10 @@ func (t *Table) route(
 	case to.GUID == 0 && local != nil && (*local)(to.GID, to.LID):
 		return nic.Path{}, nil
 	}
-	if p, ok := s.find(to); ok {
+	if p, ok := linked(s, to); ok {
+		if p.Port == nil {
+			return p, nic.ErrOpening
+		}
 		return p, nil
 	}
 	switch {
@@ -52,17 +58,22 @@ func (t *Table) route(
 
 // find returns the path to an address over a pool or UCX.
 func (s *snapshot) find(to nic.Address) (path nic.Path, ok bool) {
-	for _, l := range s.links {
-		if path, ok = l.Route(to); ok {
-			return path, true
-		}
-	}
-	return nic.Path{}, false
+	path, l := s.lead(to)
+	return path, l != nil
 }
 
-// HoldPath returns the path of a native client's queue pair to an address. It holds the path, and the own
-// address, until release is called.
+// HoldPath returns the path of a native client's queue pair to an engine or an address. It holds the path,
+// and the own address, until release is called.
 func (t *Table) HoldPath(to nic.Address, who nic.User) (path nic.Path, release func(), err error) {
+	if to.GUID != 0 {
+		p, err := t.reach(nic.Address{GUID: to.GUID}, false)
+		if p != nil {
+			return *p, func() {}, nil
+		}
+		if err != nil {
+			return path, nil, err
+		}
+	}
 	if to.GID == ([16]byte{}) {
 		return path, nil, errors.New("no link leads there, and the peer's engine has no IP address for RoCE (--link auto or roce:ADDRESS at that engine)")
 	}
@@ -72,7 +83,7 @@ func (t *Table) HoldPath(to nic.Address, who nic.User) (path nic.Path, release f
 	case to.From == ([16]byte{}):
 		return path, nil, fmt.Errorf("no link leads there, and not by RoCE to %v, because this engine has no IP address for it (--link auto or roce:ADDRESS)", remote)
 	case own == remote:
-		return path, nil, fmt.Errorf("no link leads there; RoCE does not connect two engines with one address (%v), but a pool connects engines of one host (--link pool:PATH,node=N)", own)
+		return path, nil, fmt.Errorf("no link leads there; RoCE does not connect two engines with one address (%v), but a pool connects engines of one host (--link pool:PATH)", own)
 	case own.Is4() != remote.Is4():
 		return path, nil, fmt.Errorf("no link leads there, and not by RoCE, because this engine is %v and the peer's is %v; name local addresses of one version of IP (--link roce:ADDRESS)", own, remote)
 	}
@@ -170,7 +181,7 @@ func (t *Table) SetAddresses(list []verbs.RemotePort) {
 func (t *Table) Find(name netip.Addr) (to verbs.RemotePort, ok bool) {
 	to.GID = name.As16()
 	s := t.current.Load()
-	if _, ok := s.find(nic.Address{GID: to.GID}); ok {
+	if _, ok := s.look(nic.Address{GID: to.GID}); ok {
 		return to, true
 	}
 	if !routable(name) || (!t.options.Auto && s.roce == nil) {
@@ -206,6 +217,8 @@ func (t *Table) MTU(to verbs.RemotePort) (bytes int, err error) {
 	p, err := t.routeOnce(address(to, 0, 0))
 	own := netip.AddrFrom16(to.From).Unmap()
 	switch {
+	case errors.Is(err, nic.ErrOpening):
+		return p.MTU, nil
 	case err == nil && p.Port == nil:
 		return 0, errors.New("the address is of this engine")
 	case err != nil && t.options.Auto && to.LID == 0 && routable(own):
@@ -221,7 +234,7 @@ func address(to verbs.RemotePort, class, hops uint8) nic.Address {
 // May says whether a user may send to a port and take packets at to.From, and whether RoCE leads there:
 // then strangers can send to that address, too.
 func (t *Table) May(to verbs.RemotePort, who nic.User) (network bool, err error) {
-	if _, ok := t.current.Load().find(address(to, 0, 0)); ok {
+	if _, ok := t.current.Load().look(address(to, 0, 0)); ok {
 		return false, nil
 	}
 	remote := netip.AddrFrom16(to.GID).Unmap()
@@ -241,8 +254,10 @@ func (t *Table) Path(
 	to verbs.RemotePort, class, hops uint8, who nic.User,
 ) (path nic.Path, release func(), err error) {
 	a := address(to, class, hops)
-	if p, ok := t.linkTo(a); ok {
-		return p, func() {}, nil
+	if p, err := t.reach(a, !t.options.Auto && t.current.Load().roce == nil); p != nil {
+		return *p, func() {}, nil
+	} else if err != nil {
+		return path, nil, fmt.Errorf("no link to %v: %w", netip.AddrFrom16(to.GID).Unmap(), err)
 	}
 	if _, err := t.May(to, who); err != nil {
 		return path, nil, err
@@ -263,24 +278,4 @@ func (t *Table) Path(
 		return path, nil, err
 	}
 	return p, func() { c.Release(p); releaseOwn() }, nil
-}
-
-// resolveTime is how long Path waits for an address that no link knows yet. An engine sends the others of a
-// pool, or over UCX, the addresses of its programs when these begin, and the news may come after what the
-// programs send each other by TCP. Linux waits as long for a neighbour that it does not know.
-const (
-	resolveTime  = time.Second
-	resolvePause = 5 * time.Millisecond
-)
-
-// linkTo returns the path to an address over a pool or UCX. If RoCE is not possible either, it waits for
-// the address.
-func (t *Table) linkTo(a nic.Address) (path nic.Path, ok bool) {
-	for end := time.Now().Add(t.resolveTime); ; time.Sleep(resolvePause) {
-		s := t.current.Load()
-		path, ok = s.find(a)
-		if ok || len(s.links) == 0 || t.options.Auto || s.roce != nil || time.Now().After(end) {
-			return path, ok
-		}
-	}
 }

@@ -154,6 +154,11 @@ func lines(name string, mem []byte, n, slots int) *pingPong {
 		}}
 }
 
+// ringOf returns the first ring of a node, whose packets another node counts.
+func ringOf(h *header, mem []byte, from, to int) packetring.Place {
+	return packetring.Place{Ring: mem[h.partAt(from)+h.ringsAt():][:h.part()-h.ringsAt()], Count: mem[h.pairAt(to, 0)+countAt:][:line]}
+}
+
 // rings uses the rings between two nodes. It sends packets with 28 bytes of headers and so much payload,
 // which the receiver copies.
 func rings(b *testing.B, name string, h *header, mem []byte, node, payload int, cache packetring.Cache) *pingPong {
@@ -168,14 +173,17 @@ func rings(b *testing.B, name string, h *header, mem []byte, node, payload int, 
 	for i := range ends {
 		e := &ends[i]
 		var err error
-		e.send, err = packetring.NewProducer(mem[h.ringAt(node+i, node+1-i):], h.ring, cache)
+		e.send, err = packetring.NewProducerAt(ringOf(h, mem, node+i, node+1-i), h.ring, cache)
 		require.NoError(b, err)
 		e.bytes = make([]byte, payload)
 	}
 	for i := range ends {
 		var err error
-		ends[i].receive, err = packetring.NewConsumer(mem[h.ringAt(node+1-i, node+i):], h.ring, cache)
+		at := ringOf(h, mem, node+1-i, node+i)
+		ends[i].receive = packetring.NewConsumerAt(at.Count, cache)
+		err = ends[i].receive.Open(at.Ring, h.ring)
 		require.NoError(b, err)
+		ends[i].receive.Reset(0)
 	}
 	send := func(e *end) {
 		head, to, ok := e.send.Reserve(28, payload)

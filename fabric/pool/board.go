@@ -31,15 +31,17 @@ func boardOf(list []byte) []byte {
 // post publishes what clients of this node's engine announce. One goroutine calls it at a time.
 //
 // Publish: first line of the board, its sequence last. Observed by view.posted.
-func (v *view) post(node int, list []byte) {
+func (v *view) post(part uint64, list []byte) (sequence uint64) {
 	b := boardOf(list)
-	at := boardAt(node)
+	at := part + boardAt
 	v.write(at+boardHead, b[boardHead:])
 	for i := 8; i < boardHead; i += 8 {
 		v.put(at+uint64(i), be.Uint64(b[i:]))
 	}
-	v.put(at, max(1, v.word(at)+1)) // link.boardSequence is 0 if no board has been read
+	sequence = max(1, v.word(at)+1) // link.boardSequence is 0 if no board has been read
+	v.put(at, sequence)
 	v.writeBack(at, boardHead)
+	return sequence
 }
 
 // errUnchanged says that a board is as it was when it was read last.
@@ -50,9 +52,9 @@ var errUnchanged = errors.New("nothing new")
 // the one that is known, and errTorn if the check sum is wrong because the node is writing its board.
 //
 // Observe: first line of the board, its sequence first. Published by view.post.
-func (v *view) posted(node int, known uint64) (list []board.Entry, sequence uint64, err error) {
+func (v *view) posted(part, known uint64) (list []board.Entry, sequence uint64, err error) {
 	var b [boardSize]byte
-	at := boardAt(node)
+	at := part + boardAt
 	v.read(at, b[:boardHead])
 	sequence = be.Uint64(b[0:])
 	n := be.Uint64(b[8:])
@@ -72,20 +74,30 @@ func (v *view) posted(node int, known uint64) (list []board.Entry, sequence uint
 
 // receiveBoard reads the board of the other node if it has changed, and gives the device its announcements.
 // If the board is wrong, it has no announcements. The link stays up.
-func (l *link) receiveBoard() {
-	list, sequence, err := l.p.view.posted(l.peer, l.boardSequence)
+// posted is what the line that says that the node lives says of the board.
+func (l *link) receiveBoard(posted uint64) {
+	if posted == l.postedSeen {
+		return
+	}
+	list, sequence, err := l.p.view.posted(l.part, l.boardSequence)
 	switch {
-	case errors.Is(err, errUnchanged), errors.Is(err, errTorn):
+	case errors.Is(err, errUnchanged):
+		l.postedSeen = posted
+		return
+	case errors.Is(err, errTorn):
 		return // the announcements that were read last stay
 	case err != nil:
 		l.p.cfg.Log.Warn("announcements of a node are not understood", "link", l.p.Name(), "node", l.peer, "error", err.Error())
 	}
-	l.boardSequence = sequence
+	l.boardSequence, l.postedSeen = sequence, posted
 	l.p.aside(func() { l.p.dev.SetAnnounced(l, l.desc.guid, list) })
 }
 
 // withdrawBoard withdraws what clients of the other engine have announced.
 func (l *link) withdrawBoard() {
-	l.boardSequence = 0
-	l.p.dev.SetAnnounced(l, l.desc.guid, nil)
+	if l.boardSequence == 0 {
+		return
+	}
+	l.boardSequence, l.postedSeen = 0, 0
+	l.p.aside(func() { l.p.dev.SetAnnounced(l, l.desc.guid, nil) })
 }

@@ -43,7 +43,7 @@ func (n *node) receives(of *node, list ...board.Entry) {
 func TestAnnounce(t *testing.T) {
 	for name, w := range map[string]*world{"coherent": newWorld(t, 1), "incoherent": newIncoherentWorld(t, 1)} {
 		t.Run(name, func(t *testing.T) {
-			a, b := pair(t, w)
+			a, b := couple(t, w)
 			require.Empty(t, a.board, "no news from a pool of garbage")
 			first, second := board.Entry{Client: 1, User: 1000, Value: "first"}, board.Entry{Client: 7, User: board.AllUsers, Value: strings.Repeat("second", 80)}
 			b.announce(t, first)
@@ -116,7 +116,7 @@ func TestAnnounceBeforeJoining(t *testing.T) {
 // A board has room for 8000 bytes. The rest is left out, from the end.
 func TestBoardIsFull(t *testing.T) {
 	w := newWorld(t, 1)
-	a, b := pair(t, w)
+	a, b := couple(t, w)
 	var list []board.Entry
 	for i := range 20 {
 		list = append(list, board.Entry{Client: uint32(i + 1), Value: strings.Repeat("x", 480)})
@@ -149,22 +149,27 @@ func TestWrongBoards(t *testing.T) {
 		b.announce(t, good)
 		a.receives(b, good)
 		log.Reset()
-		b.pool.view.post(1, []byte(row.list))
+		b.pool.board = []byte(row.list)
+		b.pool.own.Lock()
+		b.pool.post()
+		b.pool.own.Unlock()
 		w.until(time.Second, func() bool { return strings.Contains(log.String(), row.why) }, row.why)
 		a.receives(b)
 		require.Contains(t, log.String(), "node=1")
 	}
-	mem, at := w.heap.Bytes(), boardAt(1)
+	mem, at := w.heap.Bytes(), b.pool.part+boardAt
 	b.announce(t, good)
 	a.receives(b, good)
 	mem[at+boardHead]++
 	shm.BE64At(mem, at).Publish(100)
+	b.claimNews()
 	w.pass(4 * tick)
 	a.receives(b, good) // as if it were being written
 	for i, n := range []uint64{board.Max + 1, 1 << 63, ^uint64(0)} {
 		log.Reset()
 		shm.BE64At(mem, at+8).Publish(n)
 		shm.BE64At(mem, at).Publish(uint64(1000 + i))
+		b.claimNews()
 		w.until(time.Second, func() bool { return strings.Contains(log.String(), "8000 are possible") }, "a warning")
 		a.receives(b)
 	}

@@ -1,51 +1,58 @@
 // Package pool links engines through memory that all of them map: a CXL or PCIe memory pool of
 // several hosts, or a file of one host. The other end of each ring is the other engine itself.
 //
-// Terms: a node is an engine that uses the pool; it has a number, and node 0 formats the pool. A
-// life of a node is from one start of the engine to its end. A session is one use of the two rings
-// between two nodes, from empty rings on.
+// Terms: a node is an engine that uses the pool; it has a number, and a part of the pool in which it alone
+// writes. A life of a node is from one start of the engine to its end. A pair is the two rings between two
+// nodes, and a session one use of them, from empty rings on.
 //
 // Memory that hosts share may have no atomic operations, no wake-ups and, with coherence=none,
 // no coherent caches. So every cache line in the pool is written by one node only, no word is read
 // and then modified by different nodes, and the unit of publication is 8 bytes. The pool contains
 // offsets, no addresses. It is never assumed to be blank.
 //
-// # Layout, version 2
+// # Layout, version 3
 //
 // All numbers are big-endian.
 //
-//	offset                 bytes   written by
-//	0                      64      node 0: the header (layout.go, header.put)
-//	4096 + 8192 n          8192    node n: its node block
-//	135168 + 8192 n        8192    node n: its board, its clients' announcements (board.go, view.post)
-//	266240 + stride k      stride  ring k of package packetring; stride is its size, rounded up to 4096
+//	offset          bytes   written by
+//	0               64      the node that formats the pool: the header (layout.go, header.put)
+//	4096 + part n   part    node n: its part; all have the same size, whole pages
 //
-// A node block:
+// A part:
 //
-//	0      heartbeat, 8 bytes: counts up every 20 ms
-//	8      epoch, 8 bytes: of this life; random, the low 32 bits are 0
-//	16     identity of the pool that the node has joined, from the header
-//	24     state, 8 bytes: 0 absent, 1 present, 2 left
-//	128    for each of 16 nodes a line of 64 bytes: what this node says to that one (link.go)
-//	4096   description (node.go, description.put): GUID, host, MTU, name, addresses
+//	0      the first line, which says that the node lives and what of it has changed (node_life.go)
+//	64     bid for the number of the node; several nodes may write it (number.go)
+//	128    description (node.go, description.put): GUID, host, MTU, name, addresses
+//	4096   board: its clients' announcements (board.go, view.post)
+//	12288  table of pairs, 128 bytes each (entry.go): what this node says to another one, where the
+//	       ring to that node is, and how many packets it has taken from the other ring
+//	...    rings that this node sends into (package packetring), from a whole page on
 //
-// There is a ring for each ordered pair of nodes: those of node 0 to nodes 1, 2 and so on, then those
-// of node 1 to nodes 0, 2 and so on. The sender is its producer, the receiver its consumer.
+// # By need
+//
+// Each node looks at the first lines of all others, 128 of them in each tick, so it knows them all. Rings
+// are opened when a queue pair needs a path to another node (Route): this node takes memory from its own
+// part (share.go), and writes a pair into its table. The other node sees that its table has changed, finds
+// itself in it, and does the same. A ring that is full grows while it is used (grow.go). Rings that no
+// queue pair of either node uses are given back after a quiet time (pair.go). A node cannot take memory of
+// another's part: one that has no room says so, and whoever wants rings with it reads that. No lock and no
+// agreement is needed for any of it.
 //
 // # Life and death
 //
-// A goroutine of the node moves its heartbeat, also while it waits for the engine. Another node takes it for
-// alive when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s), in
-// which only time counts that the observer itself ran (silence.go). A node that is started again has another
-// epoch, which the others see with the next look, 20 ms later. A link that was up goes down then
-// (nic.Port.SetUp), and its port is closed if the peer has another epoch: the peer's queue pairs are gone
-// (peer_life.go). session.go says how a link comes up.
+// A goroutine of the node moves its heartbeat, also while it waits for the engine. Another node takes it
+// for alive when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s),
+// in which only time counts that the observer itself ran (silence.go). A node that is started again has
+// another epoch, which the others see with the next look, after 20 ms if there are rings. A link that was
+// up goes down then (nic.Port.SetUp), and its port is closed if the peer has another epoch: the peer's
+// queue pairs are gone (peer_life.go). session.go says how a link comes up, and fence.go when memory of a
+// pair that has ended is used again: not while the other node may still look at it.
 //
 // # Trust
 //
 // A program that may write the pool can write every byte of it. A node copies what it reads, then checks the
 // copy. Wrong contents keep links down, or end them, and have no other effect; a wrong board has no
-// announcements. A node writes its own block again where others have overwritten it (repair.go), and a ring
+// announcements. A node writes its own part again where others have overwritten it (repair.go), and a ring
 // that others have brought to a stand begins anew (flow.go). A link whose peer writes what cannot be rests
 // for a second before it is made anew, then for two, up to a minute. The
 // descriptions of other nodes are believed, their addresses too. They announce only in the name of the GUID
@@ -57,9 +64,11 @@
 //
 //   - layout.go: whether a header is possible; where everything is
 //   - map.go: where everything is, for tests and tools; decides nothing
-//   - plan.go: how node 0 divides the memory, and whether a formatted pool suits (suits)
-//   - node.go: the bytes of life and description; whether a description is right
+//   - plan.go: how the memory is divided, and whether a formatted pool suits (suits)
+//   - node_life.go: the first line of a part
+//   - node.go: the bytes of a description; whether it is right
 //   - board.go: whether another node's board is right, and has changed; publishes the own one
+//   - entry.go: the bytes of a pair; whether its ring is where a ring can be
 //   - memory.go: how words are loaded and stored, with and without coherence
 //   - file_linux.go: whether the file or device can be made, grown and mapped
 //   - file_other.go: refuses on other systems
@@ -67,19 +76,29 @@
 // A node:
 //
 //   - options.go: what --link says, and whether it is possible
-//   - pool.go: which node an address leads to (Route); Open, Peers, Close
-//   - join.go: whether node 0 formats or others wait; whether the own number is taken (claim)
-//   - wait.go: how long a node waits for node 0, and what it says meanwhile
+//   - pool.go: Open, Route, Peers, Close
+//   - state.go: which node an address leads to
+//   - format.go: whether this node formats the pool or waits
+//   - join.go: whether the own number is taken (claim); what a new life begins with
+//   - number.go: which number a node takes that was given none
+//   - wait.go: how long a node waits until the pool is formatted, and what it says meanwhile
+//   - pace.go: how often this node beats and looks
 //   - run.go: when the heartbeat moves and the others are looked at; when this node leaves
-//   - repair.go: whether others have overwritten this node's block, which is then written again
+//   - own.go: what this node says in its first line
+//   - repair.go: whether others have overwritten this node's part, which is then written again
 //   - rival.go: whether the engine that has become this node has ended
+//   - share.go: which memory of the own part is free for rings
+//   - fence.go: whether the memory of a pair that has ended can be used again
+//   - inherit.go: which memory of an earlier life of this node others may still read
 //
 // A link:
 //
-//   - link.go: whether the link is up, down or at rest (step, suspect)
+//   - link.go: whether the rings are open, and the link up, down or at rest (step, suspect)
 //   - peer_life.go: whether the other node lives, has left, or has restarted
 //   - silence.go: how long others were silent while this node ran
+//   - pair.go: how rings are opened and closed; whether anybody uses them (quiet)
 //   - session.go: whether both nodes agree on empty rings (handshake)
+//   - grow.go: whether a ring becomes larger
 //   - flow.go: whether a ring stands still, so that the link begins anew
 //   - wake.go: whether the other engine sleeps and has to be woken
 package pool

@@ -26,12 +26,12 @@ type file struct {
 	grow bool   // an ordinary file, which can be made larger
 }
 
-// attach maps the pool's memory. Node 0 makes the file if it does not exist. The other nodes
+// attach maps the pool's memory. A node that formats makes the file if it does not exist. The other nodes
 // wait for it, as for the header. cfg has its defaults.
 func attach(ctx context.Context, cfg *Config, w *waiting, t timer) (*shm.Region, error) {
 	for {
 		r, err := attachNow(cfg)
-		if err == nil || cfg.Node == 0 || !errors.Is(err, errNotYet) {
+		if err == nil || cfg.Node <= 0 || !errors.Is(err, errNotYet) {
 			return r, err
 		}
 		if err := w.tick(ctx, cfg, t, err); err != nil {
@@ -45,7 +45,7 @@ var errNotYet = errors.New("the file is not there yet")
 
 func attachNow(cfg *Config) (*shm.Region, error) {
 	m := Memory{Path: cfg.Path, Offset: cfg.Offset, Size: cfg.Size}
-	if cfg.Node == 0 {
+	if cfg.Node <= 0 {
 		m.Make = defaultSize
 		if cfg.Size != 0 {
 			m.Make = cfg.Size

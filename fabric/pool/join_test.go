@@ -17,7 +17,7 @@ func TestNodesWaitForNode0(t *testing.T) {
 	w := newWorld(t, 1)
 	began := w.now
 	_, err := w.start(Config{Node: 1, Wait: time.Second})
-	require.EqualError(t, err, "no pool after 1s: node 0 has not formatted it; is node 0 running, with the same file and offset=?")
+	require.EqualError(t, err, "no pool after 1s: no node has formatted it; is node 0 running, with the same file and offset=?")
 	require.Equal(t, time.Second, w.now.Sub(began))
 
 	late := w.make(Config{Node: 0})
@@ -52,17 +52,16 @@ func TestOtherHeaders(t *testing.T) {
 		change func(b []byte)
 		err    string
 	}{
-		{"blank", func(b []byte) { clear(b) }, "node 0 has not formatted it"},
-		{"another version", func(b []byte) { b[9] = 1 }, "it has another version: 1; this is version 2"},
+		{"blank", func(b []byte) { clear(b) }, "no node has formatted it"},
 		{"one byte", func(b []byte) { b[20]++ }, "its header is damaged: wrong check sum"},
 		{"identity 0", func(b []byte) { clear(b[24:32]); sum(b) }, "its header is damaged: size"},
-		{"slots", func(b []byte) { b[35] = 3; sum(b) }, "its header is damaged: packetring: impossible size: 515 slots"},
+		{"slots", func(b []byte) { b[35] = 3; sum(b) }, "its header is damaged: packetring: impossible size: 3 slots"},
 		{"largest data area", func(b []byte) { b[40] = 0xff; sum(b) }, "its header is damaged: packetring: impossible size: data area"},
 		{"data area", func(b []byte) { b[40] = 1; sum(b) }, "its header is damaged: packetring: impossible size: data area"},
-		{"nodes", func(b []byte) { b[11] = 17; sum(b) }, "its header is damaged: 17 nodes; 2 to 16 are possible"},
+		{"nodes", func(b []byte) { b[10] = 4; sum(b) }, "its header is damaged: 1040 nodes; 2 to 1024 are possible"},
 		{"MTU", func(b []byte) { b[36] = 1; sum(b) }, "its header is damaged: MTU 167"},
 		{"flags", func(b []byte) { b[14] = 1; sum(b) }, "its header is damaged: unknown flags"},
-		{"size", func(b []byte) { b[17] = 1; sum(b) }, "its header is damaged: size 281"},
+		{"size", func(b []byte) { b[23] = 1; sum(b) }, "its header is damaged: size 8"},
 	} {
 		w := newWorld(t, 1)
 		a := w.mustStart(Config{Node: 0})
@@ -73,6 +72,18 @@ func TestOtherHeaders(t *testing.T) {
 		w.mustStart(Config{Node: 0})
 		_, err = w.start(Config{Node: 1})
 		require.NoError(t, err, row.name)
+	}
+}
+
+// A pool of another version is refused by all nodes, because none knows where the nodes of that version are.
+func TestOtherVersion(t *testing.T) {
+	w := newWorld(t, 1)
+	w.kill(w.mustStart(Config{Node: 0}))
+	w.heap.Bytes()[9] = 2
+	sum(w.heap.Bytes()[:headerSize])
+	for _, number := range []int{0, 1, AnyNode} {
+		_, err := w.start(Config{Node: number, Wait: 20 * time.Millisecond})
+		require.ErrorContains(t, err, "it has another version: 2; this is version 3: engines of one release share a pool, so end the others and remove the file")
 	}
 }
 
@@ -87,7 +98,7 @@ func TestPoolLargerThanMemory(t *testing.T) {
 	w := newWorld(t, 1)
 	w.mustStart(Config{Node: 0})
 	_, err := w.start(Config{Node: 1, Size: 1 << 20, Wait: time.Millisecond})
-	require.ErrorContains(t, err, "it is larger than the memory: 7835648 bytes; ")
+	require.ErrorContains(t, err, "it is larger than the memory: 8327168 bytes; ")
 	require.ErrorContains(t, err, "1048576 are mapped here")
 }
 
@@ -105,7 +116,7 @@ func TestOptionsAgree(t *testing.T) {
 		{Config{Node: 2, Nodes: 4}, "it has nodes=3, and nodes=4 is asked for"},
 		{Config{Node: 2, Slots: 128}, "it has slots=64, and slots=128 is asked for"},
 		{Config{Node: 2, Data: 128 << 10}, "it has data=65536, and data=131072 is asked for"},
-		{Config{Node: 2, Incoherent: true}, "node 0 needs coherence=none too"},
+		{Config{Node: 2, Incoherent: true}, "the node that formats it needs coherence=none too"},
 	} {
 		row.cfg.Wait = time.Millisecond
 		_, err := w.start(row.cfg)
@@ -137,9 +148,9 @@ func TestRestartKeepsPool(t *testing.T) {
 // Two engines cannot be one node, whether one starts later or both start together.
 func TestTwoNodesWithOneNumber(t *testing.T) {
 	w := newWorld(t, 1)
-	a, b := pair(t, w)
+	a, b := couple(t, w)
 	_, err := w.start(Config{Node: 1})
-	require.EqualError(t, err, `node 1 lives already: it is engine 000000000000abc1 "engine 1"; each engine needs a number of its own (node=)`)
+	require.EqualError(t, err, `node 1 lives already: it is engine 000000000000abc1 "engine 1"; each engine needs a number of its own: another node=, or none`)
 	works(t, w, a, b)
 
 	// Both look before either has written its block.
@@ -162,7 +173,7 @@ func TestTwoNodesWithOneNumber(t *testing.T) {
 // A node that stood still for so long that another took its number leaves.
 func TestNumberIsTaken(t *testing.T) {
 	w := newWorld(t, 1)
-	a, b := pair(t, w)
+	a, b := couple(t, w)
 	b.paused = true
 	c := w.mustStart(Config{Node: 1, Name: "next"})
 	b.paused = false
@@ -180,7 +191,7 @@ func TestNumberIsTaken(t *testing.T) {
 // If the header is damaged, the links that are up stay up. Node 0 writes it again.
 func TestHeaderIsDamaged(t *testing.T) {
 	w := newWorld(t, 1)
-	a, b := pair(t, w)
+	a, b := couple(t, w)
 	good := [headerSize]byte(w.heap.Bytes())
 	a.paused = true
 	garbage(w.rng, w.heap.Bytes()[:headerSize])
@@ -204,8 +215,8 @@ func TestHeaderIsDamaged(t *testing.T) {
 // A node that lives, but in another pool that was here before, is no peer.
 func TestOldIdentity(t *testing.T) {
 	w := newWorld(t, 1)
-	a, _ := pair(t, w)
-	shm.BE64At(w.heap.Bytes(), nodeAt(1)+identityAt).Publish(5)
+	a, b := couple(t, w)
+	shm.BE64At(w.heap.Bytes(), b.pool.part+identityAt).Publish(5)
 	a.loops()
 	require.Equal(t, "node 1 has not joined the pool", a.pool.Peers()[0].Why)
 }
@@ -233,26 +244,28 @@ func TestImpossibleDescriptions(t *testing.T) {
 		{func(d *description) { d.mtu = 300 }, "node 1: it has changed what cannot change: GUID, MTU or host"},
 	} {
 		w := newWorld(t, 1)
-		a, b := pair(t, w)
+		a, b := couple(t, w)
 		row.change(&b.pool.description)
-		b.pool.view.describe(1, &b.pool.description)
+		b.describe()
 		w.pass(2 * tick)
 		require.Equal(t, row.err, a.pool.Peers()[0].Why)
 		require.False(t, a.open()[0].up)
 	}
 	w := newWorld(t, 1)
-	a, b := pair(t, w)
-	at := nodeAt(1) + describeAt
+	a, b := couple(t, w)
+	at := b.pool.part + describeAt
 	w.heap.Bytes()[at+70]++ // of the name
 	shm.BE64At(w.heap.Bytes(), at).Publish(100)
+	b.claimNews()
 	w.pass(2 * tick)
 	require.True(t, a.up(1), "as if it were being written")
-	b.pool.view.describe(1, &b.pool.description)
+	b.describe()
 	w.pass(2 * tick)
 	require.True(t, a.up(1))
 
 	shm.BE32At(w.heap.Bytes(), at+28).Publish(MaxAddresses + 1)
 	shm.BE64At(w.heap.Bytes(), at).Publish(200)
+	b.claimNews()
 	w.pass(2 * tick)
 	require.Equal(t, "node 1: it says that it has 129 addresses; 128 are possible", a.pool.Peers()[0].Why)
 }

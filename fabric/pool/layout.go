@@ -14,31 +14,38 @@ import (
 const (
 	line       = 64
 	headerSize = 64
-	nodesAt    = 4096
-	nodeSize   = 8192
-	boardsAt   = nodesAt + MaxNodes*nodeSize
-	boardSize  = 8192
-	ringsAt    = boardsAt + MaxNodes*boardSize
+	partsAt    = 4096
 
-	lifeAt     = 0    // in a node block
-	linksAt    = 128  // in a node block: one line for each node
-	describeAt = 4096 // in a node block
+	lifeAt     = 0     // in a part
+	describeAt = 128   // in a part
+	boardAt    = 4096  // in a part
+	pairsAt    = 12288 // in a part: the table of pairs
+	pairSize   = 2 * line
+
+	boardSize = pairsAt - boardAt
 )
 
 // Limits of a pool.
 const (
-	MinNodes, MaxNodes = 2, 16
+	MinNodes, MaxNodes = 2, 1024
 	MinMTU             = 256
 
 	// headroom is what a packet may have beside the MTU: a GRH.
 	headroom = 40
+
+	// The table of a part has one pair for each 16 KiB of the part, because the smallest ring that is of use
+	// takes as much, but no more than twice as many as there are other nodes: pairs that end are kept for a
+	// while (fence.go).
+	bytesOfPair = 16 << 10
+	leastPairs  = 8
 )
 
 const (
 	magic   = 0x6e69636c65737350 // "niclessP"
-	version = 2
+	version = 3
 
 	flagIncoherent = 1 // in the header: all nodes write back and invalidate
+	flagCoherent   = 2 // in the header: coherence=full was asked for, so hosts may differ
 )
 
 var (
@@ -46,19 +53,20 @@ var (
 	table = crc64.MakeTable(crc64.ECMA)
 )
 
-// A header says how the pool is divided. Node 0 writes it.
+// A header says how the pool is divided. The node that formats the pool writes it.
 type header struct {
 	nodes      int
 	incoherent bool
-	size       uint64 // bytes of the pool that are used
-	identity   uint64 // random; another one whenever the pool is formatted
-	ring       packetring.Geometry
+	coherent   bool                // somebody has said that caches of different hosts are coherent
+	size       uint64              // bytes of the pool that are used
+	identity   uint64              // random; another one whenever the pool is formatted
+	ring       packetring.Geometry // of a new ring
 	mtu        int
 }
 
 // Errors of parseHeader. A pool that is not ready may become so.
 var (
-	errBlank    = errors.New("node 0 has not formatted it")
+	errBlank    = errors.New("no node has formatted it")
 	errVersion  = errors.New("it has another version")
 	errDamaged  = errors.New("its header is damaged")
 	errTooLarge = errors.New("it is larger than the memory")
@@ -70,8 +78,8 @@ var (
 //	8   version:16 | nodes:16 | flags:32
 //	16  size
 //	24  identity
-//	32  slots:32 | MTU:32
-//	40  bytes of the data area of a ring
+//	32  slots of a new ring:32 | MTU:32
+//	40  bytes of the data area of a new ring
 //	48  0
 //	56  CRC-64/ECMA of bytes 0 to 55
 func (h *header) put(b *[headerSize]byte) {
@@ -79,9 +87,14 @@ func (h *header) put(b *[headerSize]byte) {
 	be.PutUint64(b[0:], magic)
 	be.PutUint16(b[8:], version)
 	be.PutUint16(b[10:], uint16(h.nodes))
+	var flags uint32
 	if h.incoherent {
-		be.PutUint32(b[12:], flagIncoherent)
+		flags |= flagIncoherent
 	}
+	if h.coherent {
+		flags |= flagCoherent
+	}
+	be.PutUint32(b[12:], flags)
 	be.PutUint64(b[16:], h.size)
 	be.PutUint64(b[24:], h.identity)
 	be.PutUint32(b[32:], uint32(h.ring.Slots))
@@ -97,18 +110,19 @@ func parseHeader(b *[headerSize]byte, memory uint64) (header, error) {
 	switch {
 	case be.Uint64(b[0:]) != magic:
 		return header{}, errBlank
-	case be.Uint16(b[8:]) != version:
-		return header{}, fmt.Errorf("%w: %d; this is version %d", errVersion, be.Uint16(b[8:]), version)
 	case be.Uint64(b[56:]) != headerSum(b):
 		return header{}, fmt.Errorf("%w: wrong check sum", errDamaged)
+	case be.Uint16(b[8:]) != version:
+		return header{}, fmt.Errorf("%w: %d; this is version %d: engines of one release share a pool, so end the others and remove the file, or name another one", errVersion, be.Uint16(b[8:]), version)
 	}
-	data := be.Uint64(b[40:])
+	flags, data := be.Uint32(b[12:]), be.Uint64(b[40:])
 	h := header{
-		nodes: int(be.Uint16(b[10:])), incoherent: be.Uint32(b[12:])&flagIncoherent != 0,
+		nodes:      int(be.Uint16(b[10:])),
+		incoherent: flags&flagIncoherent != 0, coherent: flags&flagCoherent != 0,
 		size: be.Uint64(b[16:]), identity: be.Uint64(b[24:]), mtu: int(be.Uint32(b[36:])),
 		ring: packetring.Geometry{Slots: int(be.Uint32(b[32:])), Data: int(min(data, 1<<33))},
 	}
-	if be.Uint32(b[12:])&^flagIncoherent != 0 || be.Uint64(b[48:]) != 0 {
+	if flags&^(flagIncoherent|flagCoherent) != 0 || be.Uint64(b[48:]) != 0 {
 		return header{}, fmt.Errorf("%w: unknown flags", errDamaged)
 	}
 	if err := h.check(memory); err != nil {
@@ -127,7 +141,7 @@ func (h *header) check(memory uint64) error {
 		return fmt.Errorf("%w: %d nodes; %d to %d are possible", errDamaged, h.nodes, MinNodes, MaxNodes)
 	case h.mtu < MinMTU || h.mtu > mostMTU(h.ring.Data) || h.mtu%4 != 0:
 		return fmt.Errorf("%w: MTU %d; a multiple of 4 from %d to %d is possible with a data area of %d bytes", errDamaged, h.mtu, MinMTU, mostMTU(h.ring.Data), h.ring.Data)
-	case h.identity == 0 || h.size != ringsAt+uint64(h.rings())*h.stride():
+	case h.identity == 0 || h.size != partsAt+uint64(h.nodes)*h.part() || h.room() < 1:
 		return fmt.Errorf("%w: size %d", errDamaged, h.size)
 	case h.size > memory:
 		return fmt.Errorf("%w: %d bytes; %d are mapped here", errTooLarge, h.size, memory)
@@ -139,27 +153,43 @@ func (h *header) check(memory uint64) error {
 // of it.
 func mostMTU(data int) int { return (min(data/2, packetring.MaxPayload) - headroom) &^ 3 }
 
-// rings returns how many rings there are: one for each ordered pair of nodes.
-func (h *header) rings() int { return h.nodes * (h.nodes - 1) }
-
-// stride returns how far the beginnings of two rings are apart.
-func (h *header) stride() uint64 {
-	return (uint64(h.ring.Size()) + shm.PageSize - 1) &^ (shm.PageSize - 1)
-}
-
-// ringAt returns where the ring of packets from one node to another begins.
-func (h *header) ringAt(from, to int) uint64 {
-	if to > from {
-		to--
+// part returns how many bytes the part of each node has: whole pages.
+func (h *header) part() uint64 {
+	if h.size < partsAt {
+		return 0
 	}
-	return ringsAt + uint64(from*(h.nodes-1)+to)*h.stride()
+	return (h.size - partsAt) / uint64(h.nodes) &^ (shm.PageSize - 1)
 }
 
-// nodeAt returns where the block of a node begins.
-func nodeAt(node int) uint64 { return nodesAt + uint64(node)*nodeSize }
+// pairs returns how many pairs the table of each part has.
+func (h *header) pairs() int {
+	return min(max(int(min(h.part()/bytesOfPair, 2*MaxNodes)), leastPairs), 2*h.nodes)
+}
 
-// boardAt returns where the board of a node begins.
-func boardAt(node int) uint64 { return boardsAt + uint64(node)*boardSize }
+// ringsAt returns where the rings begin in each part.
+func (h *header) ringsAt() uint64 { return pageUp(pairsAt + uint64(h.pairs())*pairSize) }
 
-// linkAt returns where a node's line about another node begins.
-func linkAt(node, about int) uint64 { return nodeAt(node) + linksAt + uint64(about)*line }
+// pages returns how many pages for rings each part has.
+func (h *header) pages() uint64 {
+	if h.part() < h.ringsAt() {
+		return 0
+	}
+	return (h.part() - h.ringsAt()) / shm.PageSize
+}
+
+// room returns how many new rings fit into each part.
+func (h *header) room() int { return int(h.pages() / pagesOf(h.ring)) }
+
+// partAt returns where the part of a node begins.
+func (h *header) partAt(node int) uint64 { return partsAt + uint64(node)*h.part() }
+
+// pairAt returns where a pair of a node's table begins.
+func (h *header) pairAt(node, index int) uint64 {
+	return h.partAt(node) + pairsAt + uint64(index)*pairSize
+}
+
+// pageUp rounds up to whole pages.
+func pageUp(n uint64) uint64 { return (n + shm.PageSize - 1) &^ (shm.PageSize - 1) }
+
+// pagesOf returns how many pages a ring takes.
+func pagesOf(g packetring.Geometry) uint64 { return pageUp(uint64(g.RingSize())) / shm.PageSize }

@@ -7,16 +7,6 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/nic"
-	"github.com/nicless/nicless/internal/packetring"
-)
-
-// Offsets in a node's line about another node. The first two words are how the two nodes agree on
-// a session (session.go); the other two wake a sleeping engine (wake.go).
-const (
-	mineAt   = 0  // the session that the node offers; 0: none
-	yoursAt  = 8  // the session of the other node that the node has accepted; 0: none
-	bellAt   = 16 // 4 bytes: number of the other node's sleep that the node has ended
-	asleepAt = 20 // 4 bytes: number of the sleep of the node's engine; 0: it is awake
 )
 
 // How long a link rests after its peer has written garbage: longer each time, from firstRest to mostRest.
@@ -25,82 +15,206 @@ const (
 	mostRest  = time.Minute
 )
 
-// A link is the connection with one other node, its peer. The goroutine of watch uses it; other goroutines
-// use only the atomic fields and the waker.
+// A link is what this node knows of another one, its peer, and the rings between them, if they are open. The
+// goroutine of watch uses it; other goroutines use only the atomic fields.
 type link struct {
 	p    *Pool
-	peer int // number of the other node
+	peer int    // number of the other node
+	part uint64 // where the peer's part of the pool begins
 
 	// Whether the peer lives (peer_life.go).
 	heartbeat uint64        // the heartbeat that was seen last
 	seen      bool          // a heartbeat was seen
 	alive     bool          // the heartbeat has moved since it was seen first
 	moved     time.Duration // when it was seen to move last, on the clock of this node's own run
+	room      uint64        // how many rings the peer has room for, as it says
 
-	epoch    uint64      // the life of the peer that the link is for; 0: none
-	born     time.Time   // when that life was seen first
-	desc     description // what the peer says of itself
-	sequence uint64      // sequence of desc
+	epoch         uint64      // the life of the peer that the link is for; 0: none
+	born          time.Time   // when that life was seen first
+	desc          description // what the peer says of itself
+	sequence      uint64      // sequence of desc
+	describedSeen uint64      // the sequence that the peer's first line had then
 
-	port    nic.Port // nil: the device has no port for this peer
-	send    *packetring.Producer
-	receive *packetring.Consumer
-	path    atomic.Pointer[nic.Path]
-	waker   *waker
+	boardSequence uint64 // sequence of the peer's board that was read last; 0: none
+	postedSeen    uint64 // the sequence that the peer's first line had then
 
-	session session
-	flow    flow
+	theirs  int    // index of the pair that names this node in the peer's table; -1: none
+	changes uint64 // changes of that table when it was searched last
+	ended   uint64 // session of the peer that this node has ended by closing its pair
 
-	boardSequence uint64 // sequence of the peer's board that was read last; 0: none since the link is up
+	pair   *pair // nil: the rings are not open
+	path   atomic.Pointer[nic.Path]
+	wanted atomic.Bool // a queue pair of this node needs the peer
 
 	up    bool
 	why   string    // if not up: why
 	since time.Time // since when the link is up, or is not up because of why
 
-	failed    atomic.Pointer[error] // why the device has given the port up; nil: it has not
-	faults    uint64                // how often the peer has written garbage
-	rest      time.Duration         // how long the link rests after the next fault
-	restUntil time.Time             // until when it rests
+	faults    uint64        // how often the peer has written garbage
+	rest      time.Duration // how long the link rests after the next fault
+	restUntil time.Time     // until when it rests
 }
 
 func newLink(p *Pool, peer int) *link {
-	return &link{p: p, peer: peer, since: p.time.Now(), why: fmt.Sprintf("node %d has not been seen", peer), rest: firstRest}
+	return &link{
+		p: p, peer: peer, part: p.header.partAt(peer), theirs: -1, since: p.time.Now(), rest: firstRest,
+		why: fmt.Sprintf("node %d has not been seen", peer),
+	}
 }
+
+// mtu returns the most bytes of payload in a packet to the peer.
+func (l *link) mtu() int { return min(l.p.mtu(), l.desc.mtu&^3) }
+
+// space returns the memory of the peer's rings.
+func (l *link) space() []byte {
+	h := &l.p.header
+	return l.p.view.mem[l.part+h.ringsAt():][:h.pages()<<12]
+}
+
+// theirsAt returns where the pair is that names this node in the peer's table. There is one.
+func (l *link) theirsAt() uint64 { return l.p.header.pairAt(l.peer, l.theirs) }
 
 // step looks at the other node, and opens, closes or changes the link as the other node requires. ran is
 // the time in which this node itself ran (silence.go).
 func (l *link) step(now time.Time, ran time.Duration) {
-	seen := l.p.view.life(l.peer)
+	seen := l.p.view.life(l.part)
 	if why := l.recordLife(&seen, ran); why != "" {
+		l.withdrawBoard()
 		l.down(why)
+		l.giveBack(ran)
 		return
 	}
 	l.noticeRestart(seen.epoch)
-	if err := l.readDescription(seen.epoch); err != nil {
+	if err := l.readDescription(&seen); err != nil {
 		l.down(fmt.Sprintf("node %d: %v", l.peer, err))
 		return
 	}
-	if failed := l.failed.Swap(nil); failed != nil {
-		l.suspect(now)
-		l.closePort(fmt.Sprintf("node %d has written garbage into its ring: %v", l.peer, *failed))
+	l.receiveBoard(seen.posted)
+	l.search(seen.changes)
+	if l.pair != nil {
+		if failed := l.pair.failed.Swap(nil); failed != nil {
+			l.suspect(now)
+			l.close(fmt.Sprintf("node %d has written garbage into its ring: %v", l.peer, *failed))
+		}
 	}
 	if now.Before(l.restUntil) {
 		return
 	}
-	if l.port == nil {
-		if err := l.openPort(); err != nil {
-			l.down(err.Error())
-			l.restUntil = now.Add(firstRest)
+	if why := l.apart(); why != "" {
+		l.close(why)
+		return
+	}
+	if l.pair == nil {
+		l.open(now, ran)
+	}
+	if l.pair != nil {
+		l.stepPair(now, ran)
+	}
+}
+
+// apart returns why this node uses no rings with the peer whatever happens, or "".
+func (l *link) apart() string {
+	p := l.p
+	if p.host == 0 || l.desc.host == 0 || p.host == l.desc.host || p.header.incoherent || p.header.coherent {
+		return ""
+	}
+	return fmt.Sprintf("node %d is on another host, and nothing says that caches of different hosts are coherent: format the pool with coherence=none, or with coherence=full if the hardware keeps them coherent", l.peer)
+}
+
+// mostSearches is how many tables a node searches in each tick: 131,072 lines in a pool of parts with 2,048
+// pairs, whoever says that tables have changed. The others come with later ticks.
+const mostSearches = 64
+
+// search finds the pair that names this node in the peer's table, if the table has changed.
+func (l *link) search(changes uint64) {
+	if changes == l.changes || l.p.searches >= mostSearches {
+		return
+	}
+	l.p.searches++
+	l.changes, l.theirs = changes, l.p.view.find(&l.p.header, l.peer, l.p.number)
+}
+
+// read returns the pair that names this node in the peer's table, noEntry if there is none.
+func (l *link) read() entry {
+	if l.theirs < 0 {
+		return noEntry
+	}
+	e := l.p.view.pair(l.theirsAt())
+	if e.peer != l.p.number {
+		l.theirs = -1
+		return noEntry
+	}
+	return e
+}
+
+// open opens the rings if a queue pair of this node needs the peer, or if the peer offers a session.
+func (l *link) open(now time.Time, ran time.Duration) {
+	offered := l.read().offered
+	called := offered>>32 == l.epoch>>32 && offered != l.ended
+	if !called && !l.wanted.Load() {
+		l.idle()
+		return
+	}
+	if fenced(l.p.fences, l.peer) {
+		l.down(fmt.Sprintf("node %d does not let rings go that have ended", l.peer))
+		return
+	}
+	if err := l.openPair(ran); err != nil {
+		l.down(err.Error())
+		l.restUntil = now.Add(firstRest)
+	}
+	l.wanted.Store(false)
+}
+
+// idle notes that the peer can be reached as soon as somebody wants to.
+func (l *link) idle() {
+	if l.why != "" {
+		l.why, l.since, l.p.changed = "", l.p.time.Now(), true
+		l.p.cfg.Log.Info("node seen", "link", l.p.Name(), "node", l.peer,
+			"engine", fmt.Sprintf("%016x", l.desc.guid), "name", l.desc.name)
+	}
+}
+
+// stepPair takes the next step of open rings.
+func (l *link) stepPair(now time.Time, ran time.Duration) {
+	l.handshake()
+	if !l.up {
+		l.giveBack(ran)
+		return
+	}
+	if why := l.stands(ran); why != "" {
+		l.suspect(now)
+		l.down(why)
+		return
+	}
+	l.pair.grow()
+	l.giveBack(ran)
+}
+
+// giveBack closes the rings if nobody has used them for some time.
+func (l *link) giveBack(ran time.Duration) {
+	r := l.pair
+	switch {
+	case r == nil:
+	case r.leaving:
+		r.next = ran
+		if r.quiet(ran) {
+			l.idleAgain("nobody uses them")
 			return
 		}
+		r.leaving, l.p.changed = false, true
+	case r.quiet(ran):
+		r.leaving, l.p.changed = true, true // nobody gets the path from the end of this look on
 	}
-	l.handshake()
-	if l.up {
-		l.receiveBoard()
-		if why := l.stands(ran); why != "" {
-			l.suspect(now)
-			l.down(why)
-		}
+}
+
+// idleAgain closes the rings. They are opened again by need.
+func (l *link) idleAgain(why string) {
+	l.p.cfg.Log.Info("rings given back", "link", l.p.Name(), "node", l.peer, "why", why)
+	l.pair.close()
+	l.up = false
+	if l.alive {
+		l.why, l.since = "", l.p.time.Now()
 	}
 }
 
@@ -108,66 +222,25 @@ func (l *link) step(now time.Time, ran time.Duration) {
 // before it is made anew, longer each time.
 func (l *link) suspect(now time.Time) {
 	if l.up && now.Sub(l.since) > mostRest {
-		l.rest = firstRest // the link was good for a long time
+		l.rest = firstRest // it was right for long
 	}
 	l.faults++
-	l.p.changed = true
 	l.restUntil = now.Add(l.rest)
 	l.rest = min(2*l.rest, mostRest)
-}
-
-// openPort gives the device a port for this peer. The port is down at first.
-func (l *link) openPort() (err error) {
-	p, me := l.p, l.p.cfg.Node
-	ring := func(from, to int) []byte { return p.view.mem[p.header.ringAt(from, to):][:p.header.ring.Size()] }
-	l.send, err = packetring.NewProducer(ring(me, l.peer), p.header.ring, p.cache())
-	if err != nil {
-		return err
-	}
-	l.receive, err = packetring.NewConsumer(ring(l.peer, me), p.header.ring, p.cache())
-	if err != nil {
-		return err
-	}
-	if err := l.flow.open(p, ring(me, l.peer), ring(l.peer, me)); err != nil {
-		return err
-	}
-	l.waker = newWaker(l)
-	cfg := nic.PortConfig{
-		Name: fmt.Sprintf("%s node %d", p.Name(), l.peer), Send: l.send, Receive: l.receive,
-		MTU: p.mtu(), Jumbo: true, GRH: true,
-		Failed: func(err error) { l.failed.Store(&err) },
-	}
-	l.waker.configure(&cfg)
-	if p.cfg.Management != nil {
-		cfg.Management = func(_ uint32, packet []byte) {
-			if path := l.path.Load(); path != nil {
-				p.cfg.Management(*path, packet)
-			}
-		}
-	}
-	p.aside(func() { l.port, err = p.dev.AddPort(cfg) })
-	if err != nil {
-		l.port, l.waker = nil, nil
-		return fmt.Errorf("the engine takes no port: %w", err)
-	}
-	l.path.Store(&nic.Path{Port: l.port, MTU: min(p.mtu(), l.desc.mtu&^3)})
-	l.waker.listen(l.port)
-	p.changed = true
-	return nil
+	l.p.changed = true
 }
 
 // down makes the link down if it is up, and records why it is down.
 func (l *link) down(why string) {
-	if l.up {
-		l.p.aside(func() {
-			l.port.SetUp(false)
-			l.withdrawBoard()
-		})
+	up := l.up
+	if l.pair != nil {
+		l.pair.down(up)
+	}
+	if up {
 		l.p.cfg.Log.Log(context.Background(), levelOf(why), "link down", "link", l.p.Name(), "node", l.peer,
 			"why", why)
 	}
-	l.session.end(l)
-	if l.up || l.why != why {
+	if up || l.why != why {
 		l.up, l.why, l.since = false, why, l.p.time.Now()
 		l.p.changed = true
 	}
@@ -180,28 +253,32 @@ func (l *link) wait(format string) {
 	}
 }
 
-// closePort makes the link down, and takes the port away from the device. Queue pairs that use the port fail.
-func (l *link) closePort(why string) {
-	l.down(why)
-	if l.port == nil {
-		return
+// unanswered returns the format of why the peer has not begun the link.
+func (l *link) unanswered() string {
+	if l.room == 0 && l.theirs < 0 {
+		return "node %d has no room for a further ring in its part of the pool; a larger pool (size=), or one for fewer nodes (nodes=), has more"
 	}
-	l.p.aside(func() {
-		_ = l.port.Close()
-		l.waker.close()
-	})
-	l.failed.Store(nil)
-	l.port, l.waker = nil, nil
-	l.path.Store(nil)
-	l.p.changed = true
+	return "node %d has not begun the link"
+}
+
+// close makes the link down, and takes the port away from the device. Queue pairs that use the port fail.
+func (l *link) close(why string) {
+	l.down(why)
+	if l.pair != nil {
+		l.pair.close()
+	}
 }
 
 // setUp makes the link up: both nodes have agreed on a session.
 func (l *link) setUp() {
-	l.up, l.why, l.since = true, "", l.p.time.Now()
-	l.p.changed = true
-	l.flow.begin(l.p.clock.ran)
-	l.p.cfg.Log.Info("link up", "link", l.p.Name(), "node", l.peer,
-		"engine", fmt.Sprintf("%016x", l.desc.guid), "name", l.desc.name, "mtu", l.path.Load().MTU)
-	l.p.aside(func() { l.port.SetUp(true) })
+	r, p := l.pair, l.p
+	l.up, r.wasUp, l.why, l.since = true, true, "", p.time.Now()
+	p.changed = true
+	r.giveOld()
+	r.flow.begin(r, p.clock.ran)
+	p.cfg.Log.Info("link up", "link", p.Name(), "node", l.peer,
+		"engine", fmt.Sprintf("%016x", l.desc.guid), "name", l.desc.name, "mtu", r.path.MTU)
+	r.waker.connect(l.theirsAt())
+	p.aside(func() { r.port.SetUp(true) })
+	r.waker.listen(r.port)
 }

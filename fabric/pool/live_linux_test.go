@@ -188,6 +188,7 @@ func TestProcesses(t *testing.T) {
 		if len(s) == 0 {
 			return false, "", 0, 0
 		}
+		p.Route(nic.Address{GUID: s[0].GUID}) // opens the rings
 		return s[0].Up, s[0].Why, s[0].GUID, s[0].Stats.Received
 	}
 	eventually := func(what string, f func() bool) {
@@ -256,7 +257,14 @@ func TestWake(t *testing.T) {
 		return path.Port.(*livePort)
 	}
 	await.Until(t, "both links are up", func() bool {
-		return len(pools[0].Peers()) == 1 && pools[0].Peers()[0].Up && len(pools[1].Peers()) == 1 && pools[1].Peers()[0].Up
+		up := 0
+		for i := range pools {
+			path, ok := pools[i].Route(nic.Address{GUID: engines[1-i].guid})
+			if ok && path.Port != nil && pools[i].Peers()[0].Up {
+				up++
+			}
+		}
+		return up == len(pools)
 	})
 	sleeper, other := port(0), port(1)
 	require.NotNil(t, sleeper.cfg.Asleep)
@@ -315,6 +323,7 @@ func TestRealFileIsOverwritten(t *testing.T) {
 		t.Helper()
 		for i := range pools {
 			echoes := func() uint64 {
+				pools[i].Route(nic.Address{GUID: engines[1-i].guid}) // opens the rings
 				s := pools[i].Peers()
 				if len(s) != 1 || !s[0].Up {
 					return 0
@@ -334,17 +343,16 @@ func TestRealFileIsOverwritten(t *testing.T) {
 	m, err := unix.Mmap(int(f.Fd()), 0, int(pools[0].header.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Munmap(m)) }()
-	ring := pools[0].header.ringAt(1, 0)
 	for _, row := range []struct {
 		name string
 		at   uint64
 		n    int
 	}{
-		{"the epoch of node 1", nodeAt(1) + epochAt, 8},
-		{"the state of node 1", nodeAt(1) + stateAt, 8},
-		{"what node 1 says of node 0", linkAt(1, 0), 16},
-		{"the description of node 1", nodeAt(1) + describeAt, 64},
-		{"the ring from node 1 to node 0", ring, 4096},
+		{"the epoch of node 1", pools[1].part + epochAt, 8},
+		{"the state of node 1", pools[1].part + stateAt, 8},
+		{"the pair of node 1 and node 0", pools[1].header.pairAt(1, 0), 16},
+		{"the description of node 1", pools[1].part + describeAt, 64},
+		{"the ring from node 1 to node 0", pools[1].part + pools[1].header.ringsAt(), 4096},
 	} {
 		for i := range row.n / 8 {
 			shm.BE64At(m, row.at+uint64(8*i)).Publish(0x1234567800000000 + uint64(i))

@@ -19,7 +19,7 @@ func TestFlippingNodeHasABudget(t *testing.T) {
 	b := w.mustStart(Config{Node: 1})
 	for range 2 * fabric.LinesPerMinute {
 		w.until(time.Second, func() bool { return a.up(1) && b.up(0) }, "both ends are up")
-		b.pool.links[0].session.end(b.pool.links[0])
+		b.pool.links[0].pair.session = session{}
 		w.until(time.Second, func() bool { return !a.up(1) }, "the link begins anew")
 	}
 	require.LessOrEqual(t, strings.Count(out.String(), "\n"), fabric.LinesPerMinute)

@@ -21,16 +21,14 @@ func TestMap(t *testing.T) {
 	require.Equal(t, 3, m.Nodes())
 
 	parts := []Part{{0, headerSize}, m.Gap()}
-	for n := range MaxNodes {
-		parts = append(parts, m.Block(n), m.Board(n))
-	}
-	for from := range m.Nodes() {
-		for to := range m.Nodes() {
-			if from != to {
-				parts = append(parts, m.Ring(from, to))
-				require.Less(t, m.Consumed(from, to).Offset, m.Ring(from, to).Offset+m.Ring(from, to).Size)
-			}
+	for n := range m.Nodes() {
+		parts = append(parts, m.Part(n))
+		end := m.Part(n).Offset
+		for _, p := range []Part{m.Life(n), m.Description(n), m.Board(n), m.Table(n), m.Rings(n)} {
+			require.GreaterOrEqual(t, p.Offset, end)
+			end = p.Offset + p.Size
 		}
+		require.Equal(t, m.Part(n).Offset+m.Part(n).Size, end)
 	}
 	slices.SortFunc(parts, func(a, b Part) int { return cmp.Compare(a.Offset, b.Offset) })
 	end := uint64(0)

@@ -104,18 +104,18 @@ func TestHostilePool(t *testing.T) {
 		a := w.mustStart(Config{Node: 0, Nodes: 3, Slots: 8, Data: 4096, MTU: 256, Size: 512 << 10})
 		b := w.mustStart(Config{Node: 1, Size: 512 << 10})
 		w.pass(10 * tick)
-		mem := w.heap.Bytes()[:a.pool.header.size]
+		mem, h := w.heap.Bytes()[:a.pool.header.size], a.pool.header
 		for range 40 {
 			at := w.rng.IntN(len(mem))
 			switch w.rng.IntN(5) {
 			case 0: // header, lives and lines about others
-				at = int(nodeAt(w.rng.IntN(3))) + w.rng.IntN(256)
+				at = int(h.partAt(w.rng.IntN(3))) + w.rng.IntN(128)
 			case 1:
-				at = int(nodeAt(w.rng.IntN(3)) + describeAt + uint64(w.rng.IntN(256)))
+				at = int(h.partAt(w.rng.IntN(3)) + describeAt + uint64(w.rng.IntN(256)))
 			case 3:
-				at = int(boardAt(w.rng.IntN(3))) + w.rng.IntN(128)
+				at = int(h.partAt(w.rng.IntN(3))+boardAt) + w.rng.IntN(128)
 			case 2:
-				at = int(a.pool.header.ringAt(w.rng.IntN(2), 2)) + w.rng.IntN(1024)
+				at = int(h.pairAt(w.rng.IntN(2), 0)) + w.rng.IntN(1024)
 			}
 			be.PutUint64(mem[at&^7:], w.rng.Uint64()>>w.rng.IntN(64))
 			w.pass(time.Duration(w.rng.IntN(4)) * tick)
@@ -144,7 +144,7 @@ func FuzzFormats(f *testing.F) {
 			be.PutUint64(b[56:], headerSum(&b))
 			if h, err := parseHeader(&b, memory); err == nil {
 				require.LessOrEqual(t, h.size, memory)
-				require.LessOrEqual(t, h.ringAt(h.nodes-1, h.nodes-2)+uint64(h.ring.Size()), h.size)
+				require.LessOrEqual(t, h.partAt(h.nodes-1)+h.ringsAt()+uint64(h.ring.RingSize()), h.size)
 				var again [headerSize]byte
 				h.put(&again)
 				require.Equal(t, b, again)

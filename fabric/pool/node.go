@@ -5,42 +5,10 @@ import (
 	"fmt"
 	"hash/crc64"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
-
-// Offsets in the first line of a node block, which says whether the node lives.
-const (
-	heartbeatAt = 0  // counts up
-	epochAt     = 8  // of this life of the node: random, the low 32 bits are 0
-	identityAt  = 16 // of the pool that the node has joined
-	stateAt     = 24
-)
-
-// States of a node.
-const (
-	statePresent = 1
-	stateLeft    = 2 // the node has closed the pool
-)
-
-// A life is the first line of another node's block.
-type life struct {
-	heartbeat, epoch, identity, state uint64
-}
-
-// life reads the line. If the state is statePresent, the rest belongs together. A node
-// that stops or starts while it is read is found by the next read.
-//
-// Observe: state, published by Pool.join and Pool.leave; heartbeat, published by Pool.tick.
-func (v *view) life(node int) (l life) {
-	at := nodeAt(node) + lifeAt
-	v.invalidate(at, line)
-	l.state = v.word(at + stateAt)
-	l.epoch = v.word(at + epochAt)
-	l.identity = v.word(at + identityAt)
-	l.heartbeat = v.word(at + heartbeatAt)
-	return l
-}
 
 const (
 	// MaxAddresses is how many addresses of a node the others get.
@@ -51,16 +19,19 @@ const (
 	addressSize  = 24
 	describeSize = headSize + MaxAddresses*addressSize
 
+	mostDead = 24 * 3600 * 1000 // milliseconds: as good as never
+
 	flagWakes = 1 // in a description: the node keeps what shm.JoinBarrier promises
 )
 
 // A description is what a node says of itself.
 type description struct {
 	guid      uint64
-	host      uint64 // of the running kernel: two nodes with the same one can wake each other; 0: none
-	mtu       int    // most bytes of payload that the node accepts
-	wakes     bool   // its engine's threads take part in memory barriers of other processes
-	epoch     uint64 // of the life that the node is in
+	host      uint64        // of the running kernel: two nodes with the same one can wake each other; 0: none
+	mtu       int           // most bytes of payload that the node accepts
+	wakes     bool          // its engine's threads take part in memory barriers of other processes
+	epoch     uint64        // of the life that the node is in
+	dead      time.Duration // how long a heartbeat may stand still, in the node's view; whole milliseconds
 	name      string
 	addresses []Address
 }
@@ -73,7 +44,7 @@ type description struct {
 //	24   MTU:32 | number of addresses:32
 //	32   flags
 //	40   epoch of the life that the node is in
-//	48   0
+//	48   how long a heartbeat may stand still, in milliseconds
 //	56   CRC-64/ECMA of bytes 8 to 55 and 64 to the end of the addresses
 //	64   name, UTF-8, 0 behind it
 //	128  addresses: GID, LID:16 | 0:48
@@ -87,6 +58,7 @@ func (d *description) put(b *[describeSize]byte) (n int) {
 		be.PutUint64(b[32:], flagWakes)
 	}
 	be.PutUint64(b[40:], d.epoch)
+	be.PutUint64(b[48:], uint64(d.dead.Milliseconds()))
 	copy(b[64:headSize], d.name)
 	n = headSize
 	for _, a := range d.addresses {
@@ -122,6 +94,7 @@ func parseDescription(b []byte) (description, error) {
 	d := description{
 		guid: be.Uint64(b[8:]), host: be.Uint64(b[16:]), mtu: int(be.Uint32(b[24:])),
 		wakes: be.Uint64(b[32:])&flagWakes != 0, epoch: be.Uint64(b[40:]),
+		dead: time.Duration(min(be.Uint64(b[48:]), mostDead)) * time.Millisecond,
 		name: strings.TrimRight(string(b[64:headSize]), "\x00"),
 	}
 	switch {
@@ -141,20 +114,26 @@ func parseDescription(b []byte) (description, error) {
 
 // describe publishes what this node says of itself. One goroutine calls it at a time.
 //
-// Publish: sequence of the description. Observed by link.readDescription.
-func (v *view) describe(node int, d *description) {
+// It returns the sequence, which Pool.report publishes once more in the line that says that the node lives.
+//
+// Publish: sequence of the description. Observed by view.described.
+func (v *view) describe(part uint64, d *description) (sequence uint64) {
 	var b [describeSize]byte
-	at, n := nodeAt(node)+describeAt, d.put(&b)
+	at, n := part+describeAt, d.put(&b)
 	v.write(at+8, b[8:n])
-	v.store(at, v.word(at)+1)
+	sequence = v.word(at) + 1
+	v.store(at, sequence)
+	return sequence
 }
 
 // described returns the description of another node, and its sequence. If the node changes the description
 // meanwhile, the sequence may be an older one. It returns errTorn if the check sum is wrong because the node
 // is writing the description.
-func (v *view) described(node int) (d description, sequence uint64, err error) {
+//
+// Observe: sequence of the description, published by view.describe.
+func (v *view) described(part uint64) (d description, sequence uint64, err error) {
 	var b [describeSize]byte
-	at := nodeAt(node) + describeAt
+	at := part + describeAt
 	v.read(at, b[:headSize])
 	n, err := addresses(b[:headSize])
 	if err != nil {

@@ -13,24 +13,25 @@ import (
 	"github.com/nicless/nicless/internal/packetring"
 )
 
-// A Config says which pool, and which node of it an engine is to be. Path and Node must be set;
-// zero values of all other fields are good defaults.
+// A Config says which pool, and which node of it an engine is to be. Path must be set; zero values of all
+// other fields are good defaults, and Node 0 is node 0.
 type Config struct {
 	Path   string // memfd (/proc/PID/fd/N), file of tmpfs or hugetlbfs, DAX device, resource of a PCI device
-	Node   int    // number of this engine in the pool, from 0; no two may have the same
+	Node   int    // number of this engine in the pool, from 0; no two may have the same. AnyNode: a free one
 	Offset uint64 // where the pool begins in the file, in bytes: a multiple of the page size
-	Size   uint64 // bytes of the file to use; 0: all. Node 0 makes a file that does not exist, of 64 MiB
+	Size   uint64 // bytes of the file to use; 0: all. The first node makes a file of 64 MiB if there is none
 
-	// Node 0 formats the pool with these. The other nodes find them in the pool. If one of them has another
-	// value than 0 here, the pool must agree.
-	Nodes      int  // 2 to 16; 0 means 8
-	Slots      int  // packets in a ring, a power of two; 0 means 512
-	Data       int  // bytes for long payloads in a ring; 0: as many as fit, up to 1 MiB
+	// The node that formats the pool, node 0 or one of AnyNode, does it with these. The other nodes find
+	// them in the pool. If one of them has another value than 0 here, the pool must agree.
+	Nodes      int  // 2 to 1,024; 0 means one for each 4 MiB, 16 at least
+	Slots      int  // packets in a ring, a power of two; 0 means 64, which grow to 512
+	Data       int  // bytes for long payloads in a ring; 0 means 48 KiB, or less, which grow to 1 MiB
 	Incoherent bool // caches of different hosts are not coherent: write back, and invalidate
+	Coherent   bool // the hardware keeps caches of different hosts coherent. If neither, nodes have one host
 
 	MTU  int           // most bytes of payload in a packet; 0 means 16 KiB. Two nodes use the smaller one
 	Dead time.Duration // how long a node's heartbeat may stand still; 0 means 2 s, 100 ms are the least
-	Wait time.Duration // how long to wait for node 0 to format the pool; 0 means 30 s
+	Wait time.Duration // how long to wait until the pool is formatted; 0 means 30 s
 
 	Name      string    // of this engine, for the other nodes' logs: at most 64 bytes
 	Addresses []Address // of this engine's ports
@@ -48,25 +49,28 @@ type Address struct {
 	LID uint16   // 0: none
 }
 
-// Parse reads what follows "pool:" in a --link option: PATH,node=N, and other options after
-// commas. These are the other options, with their defaults:
+// Parse reads what follows "pool:" in a --link option: PATH, and options after commas. These are the options,
+// with their defaults:
 //
-//	coherence=full  none: caches of different hosts are not coherent
+//	node            number of this engine; without it, a free one is taken
+//	coherence=host  host: all nodes are on one host. full: the hardware keeps caches of different hosts
+//	                coherent. none: it does not
 //	offset=0        where the pool begins in the file; a multiple of the page size
-//	size=0          bytes of the file to use; 0: all. Node 0 makes a file that does not exist, of 64M
-//	nodes=8         2 to 16
-//	slots=512       packets in a ring, a power of two
-//	data=1M         bytes for long payloads in a ring
+//	size=0          bytes of the file to use; 0: all. The first node makes a file of 64M if there is none
+//	nodes=0         2 to 1024; 0: one for each 4 MiB of the pool, 16 at least
+//	slots=64        packets in a new ring, a power of two
+//	data=48K        bytes for long payloads in a new ring
 //	mtu=16384       most bytes of payload in a packet; two nodes use the smaller one
 //	dead=2s         how long a node's heartbeat may stand still; 100ms are the least
-//	wait=30s        how long to wait for node 0 to format the pool
+//	wait=30s        how long to wait until the pool is formatted
 //
-// K, M and G stand for powers of 1024 in offset, size and data. Node 0 formats the pool. If another
-// node names nodes, slots, data or coherence=none, the pool must agree. In memory that is too small for
-// it, the default of data is less, 16K at least, and that of mtu is at most an eighth of data.
+// K, M and G stand for powers of 1024 in offset, size and data. Node 0, or the first engine without a
+// number, formats the pool. If another node names nodes, slots, data or coherence=none, the pool must
+// agree. Rings that are full grow to 512 slots and 1 MiB. In memory that is too small for it, the default
+// of data is less, 4K at least, and that of mtu is at most a third of data.
 func Parse(s string) (Config, error) {
 	path, rest, _ := strings.Cut(s, ",")
-	cfg, hasNode := Config{Path: path}, false
+	cfg := Config{Path: path, Node: AnyNode}
 	for _, o := range strings.Split(rest, ",") {
 		name, value, _ := strings.Cut(o, "=")
 		if o == "" {
@@ -75,7 +79,6 @@ func Parse(s string) (Config, error) {
 		var err error
 		switch name {
 		case "node":
-			hasNode = true
 			err = number(value, &cfg.Node)
 		case "nodes":
 			err = number(value, &cfg.Nodes)
@@ -96,9 +99,9 @@ func Parse(s string) (Config, error) {
 		case "wait":
 			cfg.Wait, err = time.ParseDuration(value)
 		case "coherence":
-			cfg.Incoherent = value == "none"
-			if !cfg.Incoherent && value != "full" {
-				err = fmt.Errorf("none and full are possible")
+			cfg.Incoherent, cfg.Coherent = value == "none", value == "full"
+			if !cfg.Incoherent && !cfg.Coherent && value != "host" {
+				err = fmt.Errorf("host, full and none are possible")
 			}
 		default:
 			return cfg, fmt.Errorf("pool: no option %q; node, nodes, coherence, size, offset, slots, data, mtu, dead and wait are options", name)
@@ -107,8 +110,8 @@ func Parse(s string) (Config, error) {
 			return cfg, fmt.Errorf("pool: option %q: %w", o, err)
 		}
 	}
-	if path == "" || !hasNode {
-		return cfg, fmt.Errorf("pool: %q; a path and a node are needed: pool:PATH,node=N", s)
+	if path == "" {
+		return cfg, fmt.Errorf("pool: %q; a path is needed: pool:PATH", s)
 	}
 	return cfg, cfg.check()
 }
@@ -137,7 +140,7 @@ func ParseSize(s string) (uint64, error) {
 	return n << shift, nil
 }
 
-// Waits returns how long Open waits for node 0 to format the pool: Wait or its default.
+// Waits returns how long Open waits until the pool is formatted: Wait or its default.
 func (c *Config) Waits() time.Duration { return cmp.Or(c.Wait, defaultWait) }
 
 // withDefaults returns the configuration with those zero values replaced that do not depend on the
@@ -156,7 +159,7 @@ func (c Config) withDefaults() Config {
 // check returns an error if a field has an impossible value.
 func (c *Config) check() error {
 	switch {
-	case c.Node < 0 || c.Node >= MaxNodes:
+	case c.Node < AnyNode || c.Node >= MaxNodes:
 		return fmt.Errorf("pool: node %d; 0 to %d are possible", c.Node, MaxNodes-1)
 	case c.Nodes != 0 && (c.Nodes < MinNodes || c.Nodes > MaxNodes):
 		return fmt.Errorf("pool: %d nodes; %d to %d are possible", c.Nodes, MinNodes, MaxNodes)

@@ -15,6 +15,7 @@ const livesApart = 10 * tick
 // recordLife records what the other node says of its life, and whether its heartbeat moves. It returns why
 // the node cannot be used, or "".
 func (l *link) recordLife(seen *life, ran time.Duration) string {
+	l.room = seen.room
 	switch {
 	case seen.state == stateLeft && seen.identity == l.p.header.identity:
 		l.seen, l.alive = false, false
@@ -36,24 +37,30 @@ func (l *link) recordLife(seen *life, ran time.Duration) string {
 	return ""
 }
 
+// freshTime is how long a node that was seen for the first time, and not yet to live, is looked at each time.
+const freshTime = time.Second
+
+// fresh reports whether the other node was seen for the first time a moment ago. It is looked at each time
+// until its heartbeat has moved.
+func (l *link) fresh(ran time.Duration) bool { return l.seen && !l.alive && ran-l.moved < freshTime }
+
 // noticeRestart closes the port of the link if the other node has another epoch than before: its engine has
 // restarted, and the queue pairs of the earlier life are gone.
 func (l *link) noticeRestart(epoch uint64) {
 	if epoch != l.epoch && l.epoch != 0 {
-		l.closePort(fmt.Sprintf("node %d has restarted", l.peer))
-		l.epoch = 0
+		l.withdrawBoard()
+		l.close(fmt.Sprintf("node %d has restarted", l.peer))
+		l.epoch, l.theirs, l.changes = 0, -1, 0
 	}
 }
 
 // readDescription reads the other node's description if it has changed, or is of another life of the node.
-//
-// Observe: sequence of the description, published by view.describe.
-func (l *link) readDescription(epoch uint64) error {
-	sequence := l.p.view.load(nodeAt(l.peer) + describeAt)
-	if l.epoch == epoch && l.sequence == sequence {
+func (l *link) readDescription(seen *life) error {
+	epoch := seen.epoch
+	if l.epoch == epoch && l.describedSeen == seen.described {
 		return nil
 	}
-	d, sequence, err := l.p.view.described(l.peer)
+	d, sequence, err := l.p.view.described(l.part)
 	switch {
 	case errors.Is(err, errTorn) && l.epoch == epoch:
 		return nil // the description that was read last is good until the new one is complete
@@ -61,6 +68,9 @@ func (l *link) readDescription(epoch uint64) error {
 		return err
 	case d.guid == l.p.dev.GUID():
 		return fmt.Errorf("it says that it is this engine, %016x", d.guid)
+	case l.epoch == epoch && l.sequence == sequence:
+		l.describedSeen = seen.described
+		return nil
 	case l.epoch == epoch && (d.guid != l.desc.guid || d.mtu != l.desc.mtu || d.host != l.desc.host):
 		return fmt.Errorf("it has changed what cannot change: GUID, MTU or host")
 	}
@@ -73,7 +83,7 @@ func (l *link) readDescription(epoch uint64) error {
 		}
 		l.born = now
 	}
-	l.epoch, l.sequence, l.desc = epoch, sequence, d
+	l.epoch, l.sequence, l.describedSeen, l.desc = epoch, sequence, seen.described, d
 	l.p.changed = true
 	return nil
 }

@@ -13,21 +13,25 @@ import (
 
 // Node 0 divides memory of any size, or says how much is needed.
 func TestPlan(t *testing.T) {
+	first := packetring.Geometry{Slots: defaultSlots, Data: defaultData}
 	for _, row := range []struct {
 		memory uint64
 		cfg    Config
 		want   header
 		err    string
 	}{
-		{memory: 64 << 20, want: header{nodes: 8, size: 62885888, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 1 << 20}}},
-		{memory: 256 << 20, want: header{nodes: 8, size: 62885888, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 1 << 20}}},
-		{memory: 16 << 20, want: header{nodes: 8, size: 11505664, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 128 << 10}}},
-		{memory: 16 << 20, cfg: Config{Nodes: 2}, want: header{nodes: 2, size: 2502656, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 1 << 20}}},
-		{memory: 64 << 20, cfg: Config{Node: 11}, want: header{nodes: 12, size: 44060672, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 256 << 10}}},
-		{memory: 2 << 20, cfg: Config{Nodes: 2, Data: 512 << 10, MTU: 60000}, want: header{nodes: 2, size: 1454080, mtu: 60000, ring: packetring.Geometry{Slots: 512, Data: 512 << 10}}},
-		{memory: 1 << 20, err: "1048576 bytes are too few for 8 nodes with rings of 512 slots and 16384 bytes of data: 5083136 are needed; give it more (size=), or less to hold (nodes=, slots=, data=)"},
+		{memory: 64 << 20, want: header{nodes: 16, size: 67047424, mtu: 16 << 10, ring: first}},
+		{memory: 1 << 30, want: header{nodes: 256, size: 1072697344, mtu: 16 << 10, ring: first}},
+		{memory: 1 << 40, want: header{nodes: 1024, size: 1<<40 - 4<<20 + 4096, mtu: 16 << 10, ring: first}},
+		{memory: 1 << 30, cfg: Config{Nodes: 1000}, want: header{nodes: 1000, size: 1073156096, mtu: 16 << 10, ring: first}},
+		{memory: 16 << 20, want: header{nodes: 16, size: 16715776, mtu: 16 << 10, ring: first}},
+		{memory: 8 << 20, want: header{nodes: 16, size: 8327168, mtu: 8 << 10, ring: packetring.Geometry{Slots: 64, Data: 24 << 10}}},
+		{memory: 16 << 20, cfg: Config{Nodes: 2}, want: header{nodes: 2, size: 16773120, mtu: 16 << 10, ring: first}},
+		{memory: 8 << 20, cfg: Config{Node: 19}, want: header{nodes: 20, size: 8359936, mtu: 4 << 10, ring: packetring.Geometry{Slots: 64, Data: 12 << 10}}},
+		{memory: 2 << 20, cfg: Config{Nodes: 2, Data: 512 << 10, MTU: 60000}, want: header{nodes: 2, size: 2093056, mtu: 60000, ring: packetring.Geometry{Slots: 64, Data: 512 << 10}}},
+		{memory: 256 << 10, err: "262144 bytes are too few for 16 nodes with a ring of 64 slots and 3072 bytes of data each: 462848 are needed; give it more (size=), or less to hold (nodes=, slots=, data=)"},
 		{memory: 1 << 20, cfg: Config{Nodes: 2, Data: 4096, MTU: 4096}, err: "MTU 4096; a multiple of 4 from 256 to 2008 is possible with a data area of 4096 bytes"},
-		{memory: 64 << 20, cfg: Config{Nodes: 2, Data: 64}, err: "MTU 8; a multiple of 4 from 256 to -8 is"},
+		{memory: 64 << 20, cfg: Config{Nodes: 2, Data: 64}, err: "MTU 20; a multiple of 4 from 256 to -8 is"},
 	} {
 		h, err := plan(&row.cfg, row.memory)
 		if row.err != "" {
@@ -45,27 +49,18 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Rings do not overlap, and are inside of the pool.
-func TestRings(t *testing.T) {
-	h, err := plan(&Config{Nodes: 5, Data: 4096, MTU: 256}, 64<<20)
-	require.NoError(t, err)
-	seen := map[uint64]bool{}
-	for from := range 5 {
-		for to := range 5 {
-			if from == to {
-				continue
-			}
-			at := h.ringAt(from, to)
-			require.False(t, seen[at])
-			seen[at] = true
-			require.Zero(t, (at-ringsAt)%h.stride())
-			require.LessOrEqual(t, at+h.stride(), h.size)
-		}
-	}
-	require.Len(t, seen, h.rings())
-	require.LessOrEqual(t, linkAt(0, MaxNodes)-nodeAt(0), uint64(describeAt))
-	require.LessOrEqual(t, describeAt+describeSize, nodeSize)
+// The words of a node have room where they are, and a pool of 1 GiB carries 1,000 nodes that talk with 16
+// others each.
+func TestRoom(t *testing.T) {
+	require.LessOrEqual(t, describeAt+describeSize, boardAt)
 	require.LessOrEqual(t, boardHead+words(board.Max), boardSize)
+	for _, nodes := range []int{1000, MaxNodes} {
+		h, err := plan(&Config{Nodes: nodes}, 1<<30)
+		require.NoError(t, err)
+		require.Equal(t, packetring.Geometry{Slots: defaultSlots, Data: defaultData}, h.ring)
+		require.GreaterOrEqual(t, h.room(), 16)
+		require.GreaterOrEqual(t, h.pairs(), 2*16)
+	}
 }
 
 func TestParse(t *testing.T) {
@@ -75,16 +70,15 @@ func TestParse(t *testing.T) {
 		MTU: 4096, Dead: time.Second, Wait: 5 * time.Second}, cfg)
 	cfg, err = Parse("p,node=0,coherence=full,size=1G,data=64")
 	require.NoError(t, err)
-	require.Equal(t, Config{Path: "p", Size: 1 << 30, Data: 64}, cfg)
+	require.Equal(t, Config{Path: "p", Size: 1 << 30, Data: 64, Coherent: true}, cfg)
 	for text, want := range map[string]string{
-		"":                          "a path and a node are needed: pool:PATH,node=N",
-		"p":                         "a path and a node are needed",
-		",node=1":                   "a path and a node are needed",
+		"":                          "a path is needed: pool:PATH",
+		",node=1":                   "a path is needed",
 		"p,node=x":                  `option "node=x": a number is needed`,
 		"p,node=-1":                 "a number is needed",
-		"p,node=16":                 "node 16; 0 to 15 are possible",
+		"p,node=1024":               "node 1024; 0 to 1023 are possible",
 		"p,node=2,nodes=2":          "node 2 of 2; 0 to 1 are possible",
-		"p,node=0,nodes=17":         "17 nodes; 2 to 16 are possible",
+		"p,node=0,nodes=1025":       "1025 nodes; 2 to 1024 are possible",
 		"p,node=0,size=1T":          `option "size=1T": a number of bytes is needed, such as 64M`,
 		"p,node=0,size=9999999999G": "a number of bytes is needed",
 		"p,node=0,size=":            "a number of bytes is needed",
@@ -95,7 +89,7 @@ func TestParse(t *testing.T) {
 		"p,node=0,dead=1ms":         "dead=1ms; 100ms is the least",
 		"p,node=0,dead=x":           "invalid duration",
 		"p,node=0,wait=-1s":         "wait=-1s",
-		"p,node=0,coherence=some":   "none and full are possible",
+		"p,node=0,coherence=some":   "host, full and none are possible",
 		"p,node=0,nod=1":            `no option "nod"; node, nodes,`,
 	} {
 		_, err := Parse(text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,7 @@ type Device interface {
 	SetAnnounced(link any, guid uint64, list []board.Entry)
 }
 
-// A Pool is this engine's part in a pool: one node, with a link to each other node. It implements
+// A Pool is this engine's part in a pool: one node, which has links to the others. It implements
 // fabric.Link.
 type Pool struct {
 	cfg   Config
@@ -50,43 +51,43 @@ type Pool struct {
 	aside func(func())
 
 	// Only the goroutine of watch uses these.
-	header  header
-	links   []*link
-	lost    string // why this node is not in the pool at the moment; "": it is
-	changed bool   // state must be replaced
-	damaged bool   // the header is damaged, and the log says so
-	rival   rival
-	clock   clock // of this node's own run
+	header   header
+	links    []*link // by the number of the node; nil: this one, or one that has not been seen
+	turn     int     // the node that is looked at first in this tick, of those without rings
+	searches int     // of tables in this tick
+	share    share
+	fences   []fence
+	sessions uint64 // how many sessions this node has offered in this life
+	lost     string // why this node is not in the pool at the moment; "": it is
+	changed  bool   // state must be replaced
+	damaged  bool   // the header is damaged, and the log says so
+	rival    rival
+	clock    clock // of this node's own run
+	pace     pace
+
+	number int    // of this node; set by start
+	part   uint64 // where this node's part of the pool begins
 
 	epoch  atomic.Uint64          // epoch of this life of the node
 	ended  atomic.Pointer[string] // why this node has left the pool for good; nil: it has not
 	gone   atomic.Bool            // the memory must not be touched any more
-	ousted atomic.Bool            // another engine is this node now: this one writes nothing into its block
+	ousted atomic.Bool            // another engine is this node now: this one writes nothing into its part
+	kick   chan struct{}          // ends the pause between two looks: a queue pair needs rings
 
-	// own is held while this node's block is written, except its lines about other nodes. It guards the
-	// fields below.
+	// own is held while this node writes what it says of itself. It guards the fields below.
 	own         sync.Mutex
-	joined      bool   // the heartbeat moves
-	heartbeat   uint64 // the heartbeat that was written last
-	repairs     uint64 // how often others had overwritten this node's block
+	joined      bool      // the heartbeat moves
+	life        life      // what this node's first line is to have
+	repairs     uint64    // how often others had overwritten this node's part
+	mended      time.Time // when this node looked last whether they have
 	description description
 	board       []byte // the announcements that the other nodes read
 
 	state atomic.Pointer[state]
+	run   context.Context // ends when the pool is closed
 	stop  context.CancelFunc
 	loops sync.WaitGroup
 	once  sync.Once
-}
-
-// A state is what Route and Peers return. It is replaced, never changed.
-type state struct {
-	peers []peerState
-}
-
-type peerState struct {
-	fabric.Peer
-	path      nic.Path
-	addresses []Address
 }
 
 // A timer has the time and lets it pass. Tests have one of their own.
@@ -115,10 +116,9 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Pool, error) {
 		_ = region.Close()
 		return nil, fmt.Errorf("pool %s: %w", cfg.Path, err)
 	}
-	run, stop := context.WithCancel(context.Background())
-	p.stop = stop
+	p.run, p.stop = context.WithCancel(context.Background())
 	p.aside = p.tickDuring
-	p.loops.Go(func() { p.repeat(run, p.tick, p.watch) })
+	p.loops.Go(func() { p.repeat(p.run, p.tick, p.watch) })
 	return p, nil
 }
 
@@ -128,12 +128,13 @@ func newPool(dev Device, cfg Config, mem []byte, t timer) *Pool {
 	cfg.Log = fabric.LimitLog(cfg.Log)
 	p := &Pool{
 		cfg: cfg, dev: dev, time: t, draw: random, view: view{mem: mem},
-		close: func() error { return nil }, aside: func(f func()) { f() },
+		close: func() error { return nil }, aside: func(f func()) { f() }, kick: make(chan struct{}, 1),
+		run: context.Background(),
 	}
 	if canFlush {
 		p.view.cache = flusher{} // until the header says whether it is needed
 	}
-	p.state.Store(&state{})
+	p.state.Store(newState())
 	return p
 }
 
@@ -156,27 +157,53 @@ var _ fabric.Link = (*Pool)(nil)
 // Name returns what the pool is called in the log.
 func (p *Pool) Name() string { return "pool:" + p.cfg.Path }
 
-// Route returns the path to a node with this address.
+// Route returns the path to a node with this address. The path has no port if there are no rings yet: then
+// they are opened, and Route is to be called again.
 func (p *Pool) Route(to nic.Address) (nic.Path, bool) {
-	for i := range p.state.Load().peers {
-		peer := &p.state.Load().peers[i]
-		if peer.path.Port == nil {
-			continue
-		}
-		if to.GUID != 0 {
-			if to.GUID == peer.GUID {
-				return peer.path, true
-			}
-			continue
-		}
-		for _, a := range peer.addresses {
-			if (a.GID == to.GID && a.GID != [16]byte{}) ||
-				(to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{}) {
-				return peer.path, true
-			}
+	peer := p.state.Load().find(&to)
+	if peer == nil {
+		return nic.Path{}, false
+	}
+	if !peer.link.wanted.Load() && !peer.link.wanted.Swap(true) && peer.path.Port == nil {
+		select {
+		case p.kick <- struct{}{}:
+		default:
 		}
 	}
-	return nic.Path{}, false
+	return peer.path, true
+}
+
+// Look is Route for a question that is no reason to open rings.
+func (p *Pool) Look(to nic.Address) (nic.Path, bool) {
+	peer := p.state.Load().find(&to)
+	if peer == nil {
+		return nic.Path{}, false
+	}
+	return peer.path, true
+}
+
+// Opening reports whether a path has a port already, but rings that are still being opened, for the first
+// time.
+func (p *Pool) Opening(to nic.Address) bool {
+	peer := p.state.Load().find(&to)
+	return peer != nil && peer.opening
+}
+
+// Why returns why there is no path to an address, or why it is down, as a sentence without a full stop; "" if
+// nothing is known of that.
+func (p *Pool) Why(to nic.Address) string {
+	for _, s := range p.state.Load().peers {
+		named := s.GUID == to.GUID
+		if to.GUID == 0 {
+			named = slices.ContainsFunc(s.addresses, func(a Address) bool {
+				return (a.GID == to.GID && a.GID != [16]byte{}) || (a.LID == to.LID && a.LID != 0)
+			})
+		}
+		if named {
+			return s.Why
+		}
+	}
+	return ""
 }
 
 // Peers returns what is known of the other nodes.
@@ -195,7 +222,7 @@ func (p *Pool) Peers() []fabric.Peer {
 func (p *Pool) Ports() (list []fabric.Port) {
 	for _, s := range p.state.Load().peers {
 		for _, a := range s.addresses {
-			if a.LID != 0 && s.path.Port != nil {
+			if a.LID != 0 && (s.path.Port != nil || s.Up) {
 				port := fabric.Port{Engine: s.GUID, Name: s.Name, Up: s.Up, GID: a.GID, LID: a.LID}
 				list = append(list, port)
 			}
@@ -214,7 +241,7 @@ func (p *Pool) SetAddresses(list []Address) error {
 		defer p.own.Unlock()
 		p.description.addresses = list
 		if p.joined {
-			p.view.describe(p.cfg.Node, &p.description)
+			p.describe()
 		}
 		return nil
 	})
@@ -229,7 +256,7 @@ func (p *Pool) Announce(list []board.Entry) (left int, err error) {
 		defer p.own.Unlock()
 		p.board = b
 		if p.joined {
-			p.view.post(p.cfg.Node, b)
+			p.post()
 		}
 		return nil
 	})

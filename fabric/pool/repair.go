@@ -16,28 +16,33 @@ const ownPeriod = 500 * time.Millisecond
 
 // restoreLife writes the line that says that this node lives again if it was overwritten. If another
 // engine has become this node, it returns what is wrong. The caller holds p.own.
-//
-// Publish: epoch, identity and state. Observed by view.life of other nodes.
 func (p *Pool) restoreLife() string {
-	seen := p.view.life(p.cfg.Node)
-	mine := life{
-		epoch: p.epoch.Load(), identity: p.header.identity, state: statePresent, heartbeat: seen.heartbeat,
-	}
+	seen := p.view.life(p.part)
+	mine := p.life
+	mine.heartbeat = seen.heartbeat
 	if seen == mine {
 		return ""
 	}
 	if seen.epoch != mine.epoch {
-		if d, _, err := p.view.described(p.cfg.Node); err == nil && d.epoch != mine.epoch {
-			return fmt.Sprintf("another engine has become node %d%s; each engine needs a number of its own (node=)", p.cfg.Node, p.who())
+		if d, _, err := p.view.described(p.part); err == nil && d.epoch != mine.epoch {
+			return fmt.Sprintf("another engine has become node %d%s; each engine needs a number of its own (node=)", p.number, p.who())
 		}
 	}
-	at := nodeAt(p.cfg.Node)
-	p.view.put(at+epochAt, mine.epoch)
-	p.view.put(at+identityAt, mine.identity)
-	p.view.put(at+stateAt, mine.state)
-	p.view.writeBack(at, line)
+	p.view.putLife(p.part, &mine)
 	p.countRepair("life")
 	return ""
+}
+
+// describe publishes what this node says of itself. The caller holds p.own.
+func (p *Pool) describe() {
+	sequence := p.view.describe(p.part, &p.description)
+	p.reportHeld(func(l *life) { l.described = sequence })
+}
+
+// post publishes what clients of this node's engine announce. The caller holds p.own.
+func (p *Pool) post() {
+	sequence := p.view.post(p.part, p.board)
+	p.reportHeld(func(l *life) { l.posted = sequence })
 }
 
 // mend writes the description and the board again if they are not what this node wrote. The caller
@@ -45,12 +50,12 @@ func (p *Pool) restoreLife() string {
 func (p *Pool) mend() {
 	var want [describeSize]byte
 	n := p.description.put(&want)
-	if p.overwritten(nodeAt(p.cfg.Node)+describeAt, want[:n]) {
-		p.view.describe(p.cfg.Node, &p.description)
+	if p.overwritten(p.part+describeAt, want[:n]) {
+		p.describe()
 		p.countRepair("description")
 	}
-	if b := boardOf(p.board); p.overwritten(boardAt(p.cfg.Node), b) {
-		p.view.post(p.cfg.Node, p.board)
+	if b := boardOf(p.board); p.overwritten(p.part+boardAt, b) {
+		p.post()
 		p.countRepair("board")
 	}
 }
@@ -70,5 +75,5 @@ func (p *Pool) overwritten(at uint64, want []byte) bool {
 // countRepair counts and logs a repair. A hostile node can cause one in each tick; the log has a budget.
 func (p *Pool) countRepair(what string) {
 	p.repairs++
-	p.cfg.Log.Warn("somebody has overwritten the block of this node; it is written again", "link", p.Name(), "part", what, "times", p.repairs)
+	p.cfg.Log.Warn("somebody has overwritten the part of this node; it is written again", "link", p.Name(), "part", what, "times", p.repairs)
 }

@@ -12,13 +12,12 @@ import (
 
 	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/internal/board"
-	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/internal/shm"
 )
 
 // places returns the offset of each word that two nodes rely on: the header, what nodes say of
 // themselves and of each other, and the beginning of the rings between them.
-func places(h *header) (at []uint64) {
+func places(nodes []*node) (at []uint64) {
 	add := func(from, n uint64) {
 		for i := uint64(0); i < n; i += 8 {
 			at = append(at, from+i)
@@ -26,15 +25,15 @@ func places(h *header) (at []uint64) {
 	}
 	add(0, headerSize)
 	for node := range 2 {
-		add(nodeAt(node)+lifeAt, line)
-		add(linkAt(node, 1-node), line)
-		add(nodeAt(node)+describeAt, headSize+addressSize)
-		add(boardAt(node), boardHead+32)
-		ring := h.ringAt(node, 1-node)
-		add(ring, 16)
-		add(ring+packetring.ConsumerAt, 16)
+		n := nodes[node]
+		add(n.pool.part+lifeAt, line)
+		add(n.pool.part+describeAt, headSize+addressSize)
+		add(n.pool.part+boardAt, boardHead+32)
+		pair := n.link(1 - node).pair
+		add(pair.at, 40)
+		add(pair.at+countAt, 16)
 		for slot := range uint64(3) { // without the packets themselves, which only their sender can check
-			add(ring+256+128*slot, 16)
+			add(uint64(n.ringAt(1-node))+128*slot, 16)
 		}
 	}
 	return at
@@ -54,8 +53,7 @@ func TestOneWrongWord(t *testing.T) {
 		w.until(time.Second, func() bool { return a.up(1) && b.up(0) }, "both ends are up")
 		return []*node{a, b}
 	}
-	h := said(newWorld(t, 1))[0].pool.header
-	for i, at := range places(&h) {
+	for i, at := range places(said(newWorld(t, 1))) {
 		for name, wrong := range map[string]func(was uint64) uint64{
 			"zero":     func(uint64) uint64 { return 0 },
 			"one more": func(was uint64) uint64 { return was + 1 },
@@ -97,15 +95,19 @@ func TestWrongWordsAgainAndAgain(t *testing.T) {
 	hostile := w.mustStart(Config{Node: 1, Size: 512 << 10})
 	c := w.mustStart(Config{Node: 2, Size: 512 << 10})
 	w.until(time.Second, func() bool { return a.up(1) && a.up(2) && c.up(0) && hostile.up(0) }, "all are up")
-	bystander := a.link(2).port.(*port)
+	bystander := a.link(2).pair.port.(*port)
 
-	ring := w.heap.Bytes()[a.pool.header.ringAt(1, 0):][:a.pool.header.ring.Size()]
+	at, size := hostile.ringAt(0), hostile.pool.header.ring.RingSize()
 	spoil := func() {
+		if r := hostile.link(0).pair; r != nil {
+			at = hostile.ringAt(0)
+		}
+		ring := w.heap.Bytes()[at:][:size]
 		garbage(w.rng, ring)
 		for _, p := range a.ports {
 			if p != bystander && !p.closed && w.rng.IntN(2) == 0 {
 				next := p.cfg.Receive.Received() // a slot that is taken for the next one
-				be.PutUint64(ring[256+next%8*128:], (next+1)<<32|255<<16)
+				be.PutUint64(ring[next%8*128:], uint64(uint32(next+1))<<32|255<<16)
 			}
 		}
 	}
@@ -137,29 +139,29 @@ func TestWrongWordsAgainAndAgain(t *testing.T) {
 func TestOwnBlockIsOverwritten(t *testing.T) {
 	w := newWorld(t, 1)
 	var out strings.Builder
-	a, b := pair(t, w)
+	a, b := couple(t, w)
 	b.pool.cfg.Log = fabric.LimitLog(slog.New(slog.NewTextHandler(&out, nil)))
 	for range 10 * int(time.Second/tick) {
-		garbage(w.rng, w.heap.Bytes()[nodeAt(1):][:line])
+		garbage(w.rng, w.heap.Bytes()[b.pool.part:][:line])
 		w.pass(tick)
 		require.Empty(t, b.pool.lost)
 	}
 	w.until(2*soonDead, func() bool { return a.up(1) && b.up(0) }, "the link is up")
 	works(t, w, a, b)
-	require.Contains(t, out.String(), "somebody has overwritten the block of this node")
+	require.Contains(t, out.String(), "somebody has overwritten the part of this node")
 	require.LessOrEqual(t, strings.Count(out.String(), "\n"), fabric.LinesPerMinute)
 }
 
 // A node that changes its epoch all the time does not have a port made each time.
 func TestEpochsAgainAndAgain(t *testing.T) {
 	w := newWorld(t, 1)
-	a, b := pair(t, w)
+	a, b := couple(t, w)
 	before := len(a.ports)
 	b.paused = true
 	const long = 10 * time.Second
 	for end := w.now.Add(long); w.now.Before(end); w.pass(tick) {
-		shm.BE64At(w.heap.Bytes(), nodeAt(1)+epochAt).Publish(w.rng.Uint64() &^ (1<<32 - 1))
-		at := nodeAt(1) + heartbeatAt
+		shm.BE64At(w.heap.Bytes(), b.pool.part+epochAt).Publish(w.rng.Uint64() &^ (1<<32 - 1))
+		at := b.pool.part + heartbeatAt
 		shm.BE64At(w.heap.Bytes(), at).Publish(shm.BE64At(w.heap.Bytes(), at).Observe() + 1)
 	}
 	require.LessOrEqual(t, len(a.ports)-before, int(long/firstRest))
@@ -173,7 +175,7 @@ func TestEpochsAgainAndAgain(t *testing.T) {
 func TestNumberIsFreeAgain(t *testing.T) {
 	for _, farewell := range []bool{true, false} {
 		w := newWorld(t, 1)
-		a, b := pair(t, w)
+		a, b := couple(t, w)
 		b.paused = true
 		c := w.mustStart(Config{Node: 1, Name: "next"})
 		b.paused = false
@@ -185,7 +187,7 @@ func TestNumberIsFreeAgain(t *testing.T) {
 		if farewell {
 			require.NoError(t, c.pool.Close())
 		}
-		w.until(2*mostRest, func() bool { return a.up(1) && len(b.pool.links) > 0 && b.up(0) }, "the old one is back")
+		w.until(2*mostRest, func() bool { return a.up(1) && b.pool.lost == "" && b.up(0) }, "the old one is back")
 		works(t, w, a, b)
 	}
 }

@@ -31,7 +31,7 @@ func (p *Pool) watchRival(why string) {
 // continue in turn do not take the number from each other for ever.
 func (p *Pool) updateRival(now time.Time, ran time.Duration) bool {
 	r := &p.rival
-	seen := p.view.life(p.cfg.Node)
+	seen := p.view.life(p.part)
 	if seen.state == statePresent && seen.heartbeat != r.heartbeat {
 		r.heartbeat, r.moved = seen.heartbeat, ran
 	}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/nicless/nicless/fabric"
 )
 
-// repeat calls the functions once per tick until ctx ends.
+// repeat calls the functions once per pause (pace.go) until ctx ends.
 func (p *Pool) repeat(ctx context.Context, functions ...func()) {
 	for ctx.Err() == nil {
 		for _, f := range functions {
@@ -19,7 +20,18 @@ func (p *Pool) repeat(ctx context.Context, functions ...func()) {
 				p.end(err.Error())
 			}
 		}
-		_ = p.time.Sleep(ctx, tick)
+		p.pause(ctx)
+	}
+}
+
+// pause waits for the next look, or until a queue pair needs rings.
+func (p *Pool) pause(ctx context.Context) {
+	t := time.NewTimer(max(tick, p.pace.pause))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-p.kick:
 	}
 }
 
@@ -76,9 +88,10 @@ func (p *Pool) tick() {
 		p.watchRival(why)
 		return
 	}
-	p.heartbeat++
-	p.view.store(nodeAt(p.cfg.Node)+heartbeatAt, p.heartbeat)
-	if p.heartbeat%uint64(ownPeriod/tick) == 0 {
+	p.life.heartbeat++
+	p.view.store(p.part+heartbeatAt, p.life.heartbeat)
+	if now := p.time.Now(); now.Sub(p.mended) >= ownPeriod || now.Before(p.mended) {
+		p.mended = now
 		p.mend()
 	}
 }
@@ -94,7 +107,7 @@ func (p *Pool) watch() {
 	}
 	if p.rival.why != "" {
 		p.leave(p.rival.why)
-		if !p.updateRival(now, ran) {
+		if !p.updateRival(now, ran) && !p.changeNumber() {
 			p.publish()
 			return
 		}
@@ -105,19 +118,8 @@ func (p *Pool) watch() {
 		if p.lost != "" {
 			p.join(h) // it is as it was
 		}
-	case p.cfg.Node == 0:
-		p.cfg.Log.Warn("the header of the pool has changed; it is written again", "link", p.Name(), "error", err)
-		p.format(&p.header)
 	case errors.Is(err, errBlank), errors.Is(err, errDamaged):
-		// It was overwritten. Node 0 writes it again. As long as the pool has not been
-		// formatted anew, the rings are where they were.
-		if p.lost != "" {
-			break
-		}
-		if !p.damaged {
-			p.cfg.Log.Warn("the header of the pool is damaged; node 0 writes it again", "link", p.Name(), "error", err)
-		}
-		p.damaged = true
+		p.mendHeader(err)
 	default:
 		if err == nil {
 			err = h.suits(&p.cfg)
@@ -135,11 +137,73 @@ func (p *Pool) watch() {
 		p.join(h)
 	}
 	if p.lost == "" {
-		for _, l := range p.links {
+		p.look(now, ran)
+	}
+	p.setPace(ran)
+	p.publish()
+}
+
+// mendHeader writes the header again if this node is the first of those that live. As long as the pool has
+// not been formatted anew, everything is where it was.
+func (p *Pool) mendHeader(err error) {
+	if p.lost != "" {
+		return
+	}
+	first := !slices.ContainsFunc(p.links[:p.number], func(l *link) bool { return l != nil && l.alive })
+	if first {
+		p.cfg.Log.Warn("the header of the pool has changed; it is written again", "link", p.Name(), "error", err)
+		p.format(&p.header)
+	} else if !p.damaged {
+		p.cfg.Log.Warn("the header of the pool is damaged; the first node that lives writes it again", "link", p.Name(), "error", err)
+	}
+	p.damaged = !first
+}
+
+// lookAt is how many nodes to which there are no rings are looked at in each tick. A node of 1,024 sees
+// another one after 8 ticks, 160 ms, then; the look at a node of which nothing has changed is one line. A
+// slow node (pace.go) looks at all of them each time.
+const lookAt = 128
+
+// look takes a step of each link: each time of those with rings and of those seen lately, in turn of the
+// others.
+func (p *Pool) look(now time.Time, ran time.Duration) {
+	p.openFences(ran)
+	p.searches = 0
+	count := lookAt
+	if p.pace.slow() {
+		count, p.turn = len(p.links), 0
+	}
+	for i, l := range p.links {
+		if l != nil && (l.pair != nil || l.fresh(ran)) {
+			l.step(now, ran)
+			continue
+		}
+		if due := i - p.turn; due < 0 || due >= count {
+			if l == nil || !l.wanted.Load() {
+				continue
+			}
+		}
+		if l == nil && i != p.number {
+			l = p.sight(i)
+		}
+		if l != nil {
 			l.step(now, ran)
 		}
 	}
-	p.publish()
+	p.turn += count
+	if p.turn >= len(p.links) {
+		p.turn = 0
+	}
+}
+
+// sight returns the link with a node that is seen for the first time, nil if the node is not there.
+func (p *Pool) sight(node int) *link {
+	seen := p.view.life(p.header.partAt(node))
+	if seen.state != statePresent || seen.identity != p.header.identity {
+		return nil
+	}
+	p.links[node], p.changed = newLink(p, node), true
+	return p.links[node]
 }
 
 // closedHere is why a pool ends in the normal way.
@@ -156,7 +220,10 @@ func levelOf(why string) slog.Level {
 // leave closes all links and reports to the other nodes that this one is not there.
 func (p *Pool) leave(why string) {
 	for _, l := range p.links {
-		l.closePort(why)
+		if l != nil {
+			l.withdrawBoard()
+			l.close(why)
+		}
 	}
 	if p.lost != "" {
 		return
@@ -167,7 +234,7 @@ func (p *Pool) leave(why string) {
 	defer p.own.Unlock()
 	p.joined = false
 	if p.ended.Load() == nil && !p.ousted.Load() {
-		p.view.store(nodeAt(p.cfg.Node)+stateAt, stateLeft)
+		p.view.store(p.part+stateAt, stateLeft)
 	}
 }
 
@@ -177,18 +244,14 @@ func (p *Pool) publish() {
 		return
 	}
 	p.changed = false
-	s := &state{}
+	s := newState()
+	if p.lost != "" {
+		s.peers = append(s.peers, peerState{Peer: fabric.Peer{Name: "this node", Why: p.lost}})
+	}
 	for _, l := range p.links {
-		peer := peerState{Peer: fabric.Peer{
-			Name: fmt.Sprintf("node %d", l.peer), Up: l.up, Why: l.why, Since: l.since, Faults: l.faults,
-		}}
-		if l.epoch != 0 {
-			peer.GUID, peer.addresses = l.desc.guid, l.desc.addresses
+		if l != nil {
+			s.add(l)
 		}
-		if path := l.path.Load(); path != nil {
-			peer.path, peer.MTU = *path, path.MTU
-		}
-		s.peers = append(s.peers, peer)
 	}
 	p.state.Store(s)
 }

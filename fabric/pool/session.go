@@ -1,90 +1,127 @@
 package pool
 
-import "fmt"
+import (
+	"fmt"
+	"hash/crc64"
+)
 
-// A session is one use of the two rings between two nodes, from empty rings on. Each node offers a
-// session: a number that it never uses again, in its line about the other node. Beside it the node
-// publishes which session of the other node it has accepted. A node uses the rings while
-// its offer is accepted and it has accepted the other node's offer.
+// A session is one use of the two rings between two nodes, from empty rings on. Each node offers a session:
+// a number that it never uses again, in the pair of its table that names the other node. Beside it the node
+// publishes which session of the other node it has accepted. A node uses the rings while its offer is
+// accepted and it has accepted the other node's offer.
 //
-// A node resets its half of the rings before it offers a session: the slots of the ring that it sends into,
-// and its count of the other ring. It does not touch the rings again before the session is agreed on. To end
-// a session, a node withdraws its acceptance. When the other node sees that, it withdraws its own, and each
-// node offers a new session. A node that dies leaves its offer behind. But the number of an offer begins
-// with the epoch of the node's life, so the offer of an earlier life is not accepted; and peer_life.go
-// closes the port when the epoch changes.
+// A node resets the ring that it sends into before it offers a session, and its count of the other ring
+// before it accepts one. It does not touch the rings again before the session is agreed on. To end a
+// session, a node offers another one, and withdraws its acceptance with that, or takes the pair out of its
+// table. When the other node sees that, it does the same. A node that dies leaves its offer behind. But the
+// number of an offer begins with the epoch of the node's life, so the offer of an earlier life is not
+// accepted; and peer_life.go closes the port when the epoch changes.
 type session struct {
-	count uint64 // how many sessions this node has offered to the peer in this life
 	mine  uint64 // the session that this node offers; 0: none
 	yours uint64 // the session of the peer that this node has accepted; 0: none
 }
 
-// end ends the session: this node withdraws its acceptance, if there is one. The caller has taken care that
-// the device does not use the rings any more.
-func (s *session) end(l *link) {
-	if s.mine == 0 {
-		return
-	}
-	s.mine, s.yours = 0, 0
-	if l.p.gone.Load() || l.p.ended.Load() != nil || l.p.ousted.Load() {
-		return // the line may be another engine's now
-	}
-	l.p.view.store(linkAt(l.p.cfg.Node, l.peer)+yoursAt, 0)
+// baseOf returns the number of the first packet in the ring of a session.
+func baseOf(session uint64) uint64 {
+	var b [8]byte
+	be.PutUint64(b[:], session)
+	return crc64.Checksum(b[:], table) >> 33
 }
 
-// offer begins a session with empty rings.
+// offer begins a session with an empty ring. A session that is offered while the one before was never seen by
+// the peer has another number all the same.
 //
-// Publish: offered session, which covers the reset of this node's half. Observed by link.handshake.
-func (s *session) offer(l *link) {
-	l.send.Reset()
-	l.receive.Reset()
-	s.count++
-	s.mine = l.p.epoch.Load() + s.count
-	l.p.view.store(linkAt(l.p.cfg.Node, l.peer)+mineAt, s.mine)
+// Publish: offered session, which covers the reset of the ring, and where it is. Observed by view.pair.
+func (r *pair) offer() {
+	p := r.l.p
+	p.sessions++
+	r.mine = p.epoch.Load() + p.sessions
+	r.rebase()
+	r.send.Reset(baseOf(r.mine))
+	p.view.put(r.at+yoursAt, 0)
+	p.view.putPlace(r.at, &r.place)
+	r.putHeld()
+	p.view.store(r.at+mineAt, r.mine)
+	p.reportChange()
+}
+
+// restore writes this node's pair again if others have overwritten it: perhaps an engine that was this node
+// before, and stood still until now.
+func (r *pair) restore() {
+	v := &r.l.p.view
+	v.invalidate(r.at, line)
+	peer, size := r.place.words()
+	if v.word(r.at+mineAt) == r.mine && v.word(r.at+yoursAt) == r.yours && v.word(r.at+peerAt) == peer &&
+		v.word(r.at+sizeAt) == size {
+		return
+	}
+	v.put(r.at+sizeAt, size)
+	v.put(r.at+peerAt, peer)
+	v.put(r.at+yoursAt, r.yours)
+	v.store(r.at+mineAt, r.mine)
+	r.l.p.reportChange()
 }
 
 // handshake takes the next step towards a session, or ends it.
-//
-// Observe: the other node's offer, published by session.offer, and its acceptance, published
-// by link.handshake. The acceptance is read first: a node accepts after it has offered, so the offer
-// read after it is at least as new.
 func (l *link) handshake() {
-	s, v := &l.session, &l.p.view
-	if s.mine == 0 {
-		s.offer(l)
+	r := l.pair
+	if r.mine == 0 {
+		r.offer()
 	}
-	own, theirs := linkAt(l.p.cfg.Node, l.peer), linkAt(l.peer, l.p.cfg.Node)
-	v.invalidate(own, line)
-	if v.word(own+mineAt) != s.mine || v.word(own+yoursAt) != s.yours {
-		// This node's line was overwritten: perhaps an engine that was this node before, and
-		// stood still until now.
-		v.put(own+yoursAt, s.yours)
-		v.store(own+mineAt, s.mine)
+	r.restore()
+	theirs := l.read()
+	if theirs.offered>>32 != l.epoch>>32 {
+		theirs.offered = 0 // of an earlier life
 	}
-	v.invalidate(theirs, line)
-	accepted := v.word(theirs + yoursAt)
-	offered := v.word(theirs + mineAt)
-	if offered>>32 != l.epoch>>32 {
-		offered = 0 // of an earlier life
+	r.theirsUsed = theirs.used && theirs.offered != 0
+	if l.up && theirs.peer < 0 && !r.queried(l.p.clock.ran) && r.stats().QueuePairs == 0 {
+		l.idleAgain("the other node has given them back")
+		return
 	}
 	if l.up {
-		if offered != s.yours || accepted != s.mine {
+		if theirs.offered != r.yours || theirs.accepted != r.mine {
 			l.down(fmt.Sprintf("node %d begins the link anew", l.peer))
 		}
 		return
 	}
-	if offered == 0 {
-		l.wait("node %d has not begun the link")
+	if theirs.offered == 0 {
+		if r.yours != 0 {
+			r.session = session{} // the other node, which had accepted it, takes it for ended
+		}
+		l.wait(l.unanswered())
 		return
 	}
-	if offered != s.yours {
-		s.yours = offered
-		// Publish: accepted session. Observed by link.handshake of the other node.
-		v.store(own+yoursAt, offered)
+	if theirs.offered != r.yours {
+		if err := r.accept(&theirs); err != nil {
+			l.suspect(l.p.time.Now())
+			l.down(fmt.Sprintf("node %d: %v", l.peer, err))
+			return
+		}
 	}
-	if accepted == s.mine {
+	if theirs.accepted == r.mine {
 		l.setUp()
 	} else {
 		l.wait("node %d has not accepted the link")
 	}
+}
+
+// accept accepts the session that the peer offers.
+//
+// Publish: accepted session, which covers the reset of the count. Observed by view.pair of the other node.
+func (r *pair) accept(theirs *entry) error {
+	l := r.l
+	p, space := l.p, l.space()
+	ring, err := theirs.ringIn(space)
+	if err != nil {
+		return err
+	}
+	if err := r.receive.Open(ring, theirs.ring); err != nil {
+		return err
+	}
+	r.receive.Space(space)
+	r.receive.Reset(baseOf(theirs.offered))
+	r.send.Consume(p.view.mem[l.theirsAt()+countAt:])
+	r.yours = theirs.offered
+	p.view.store(r.at+yoursAt, r.yours)
+	return nil
 }

@@ -14,7 +14,7 @@ func (w *world) stand(d time.Duration) { w.now = w.now.Add(d) }
 // Nodes that all stood still find each other as they were: nobody was silent while others ran.
 func TestStallOfAllIsNoSilence(t *testing.T) {
 	w := newWorld(t, 1)
-	a, b := pair(t, w)
+	a, b := couple(t, w)
 	since := [2]time.Time{a.link(1).since, b.link(0).since}
 	for range 5 {
 		w.stand(3 * soonDead)
@@ -27,7 +27,7 @@ func TestStallOfAllIsNoSilence(t *testing.T) {
 // Silence is found while this node runs, however seldom it does: two ticks of each gap count.
 func TestSilenceOnABusyHost(t *testing.T) {
 	w := newWorld(t, 1)
-	a, _ := pair(t, w)
+	a, _ := couple(t, w)
 	w.kill(w.nodes[1])
 	a.loops() // sees the last beat
 	looks := 0
@@ -42,7 +42,7 @@ func TestSilenceOnABusyHost(t *testing.T) {
 // A node that starts does not take a living node for dead because both of them stood still.
 func TestStallWhileNumberIsClaimed(t *testing.T) {
 	w := newWorld(t, 1)
-	a, b := pair(t, w)
+	a, b := couple(t, w)
 	second := w.make(Config{Node: 1})
 	second.pool.time = &stalling{worldTimer: worldTimer{w, second}}
 	require.ErrorContains(t, second.pool.start(t.Context()), "node 1 lives already")

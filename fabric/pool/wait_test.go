@@ -11,7 +11,7 @@ import (
 
 // A node that waits for node 0 says so at once, and warns of it once if it waits for long.
 func TestWaitingIsTold(t *testing.T) {
-	const line = `msg="this node waits until node 0 has formatted the pool" node=1 file=/dev/shm/p why="node 0 has not formatted it" most=`
+	const line = `msg="this node waits until node 0 has formatted the pool" node=1 file=/dev/shm/p why="no node has formatted it" most=`
 	for _, row := range []struct {
 		wait        time.Duration
 		info, warns int

@@ -35,8 +35,13 @@ type world struct {
 	// loads and stores.
 	interleave bool
 	depth      int
-	evict      bool // caches drop lines at any time
-	lazy       int  // engines send in one step of so many only, so that rings do not go round
+	evict      bool          // caches drop lines at any time
+	unnumbered int           // nodes that were made without a number
+	quiet      bool          // engines send nothing
+	byNeed     bool          // rings are opened by the tests, not between all nodes
+	late       time.Duration // how much longer than they choose their pauses are
+	paced      bool          // nodes make the pauses that they choose, and do not run in each tick
+	lazy       int           // engines send in one step of so many only, so that rings do not go round
 }
 
 // A node is an engine in a world, and its pool.
@@ -48,6 +53,7 @@ type node struct {
 	guid   uint64
 	paused bool                     // no thread of the process runs
 	inside bool                     // of its loops
+	ran    time.Time                // when the node ran last, if nodes make pauses
 	refuse int                      // how many ports the engine refuses
 	board  map[uint64][]board.Entry // the links' reports about other engines
 	told   int                      // how often
@@ -65,15 +71,21 @@ type port struct {
 	got      uint64 // packets in this session
 	from     uint64 // whose they are: the sender's GUID and run, as its packets say
 	problems []string
+
+	queuePairs int  // that use the port
+	greedy     bool // it sends as long as there is room
 }
 
 const worldSize = 8 << 20
 
-func newWorld(t testing.TB, seed uint64) *world {
-	heap, err := shm.Heap(worldSize)
+func newWorld(t testing.TB, seed uint64) *world { return newSizedWorld(t, seed, worldSize) }
+
+// newSizedWorld returns a world with so many bytes of memory.
+func newSizedWorld(t testing.TB, seed uint64, size int) *world {
+	heap, err := shm.Heap(size)
 	require.NoError(t, err)
-	w := &world{t: t, now: time.Unix(1e9, 0), rng: rand.New(rand.NewPCG(seed, 0)), size: worldSize, heap: heap}
-	garbage(w.rng, heap.Bytes()[:ringsAt])
+	w := &world{t: t, now: time.Unix(1e9, 0), rng: rand.New(rand.NewPCG(seed, 0)), size: size, heap: heap}
+	garbage(w.rng, heap.Bytes()[:min(size, 1<<20)&^7])
 	return w
 }
 
@@ -94,19 +106,24 @@ func newIncoherentWorld(t testing.TB, seed uint64) *world {
 
 // make returns a node that has not started.
 func (w *world) make(cfg Config) *node {
-	n := &node{w: w, number: cfg.Node, guid: uint64(0xabc0 + cfg.Node)}
+	side := max(cfg.Node, 0)
+	if cfg.Node == AnyNode {
+		w.unnumbered++
+		side = MaxNodes/2 + w.unnumbered
+	}
+	n := &node{w: w, number: cfg.Node, guid: uint64(0xabc0 + side)}
 	var mem []byte
 	if w.mem != nil {
 		cfg.Incoherent = true
 		if cfg.Nodes == 0 && cfg.Node == 0 {
 			cfg.Nodes, cfg.Slots, cfg.Data, cfg.MTU = 3, 8, 4096, 256
 		}
-		w.sides[cfg.Node] = w.mem.Side(fmt.Sprintf("node %d", cfg.Node), w.rng.Uint64())
-		w.sides[cfg.Node].Skip = w.skip
+		w.sides[side] = w.mem.Side(fmt.Sprintf("node %d", side), w.rng.Uint64())
+		w.sides[side].Skip = w.skip
 		if w.evict {
-			w.sides[cfg.Node].Evict = rand.New(rand.NewPCG(w.rng.Uint64(), 0))
+			w.sides[side].Evict = rand.New(rand.NewPCG(w.rng.Uint64(), 0))
 		}
-		mem = w.sides[cfg.Node].Bytes()
+		mem = w.sides[side].Bytes()
 	} else {
 		mem = w.heap.Bytes()[cfg.Offset:]
 		if cfg.Size != 0 {
@@ -120,7 +137,7 @@ func (w *world) make(cfg Config) *node {
 	n.pool = newPool(n, cfg, mem, worldTimer{w, n})
 	n.pool.draw = w.rng.Uint64
 	if w.mem != nil {
-		n.pool.view.cache = &worldCache{w, w.sides[cfg.Node]}
+		n.pool.view.cache = &worldCache{w, w.sides[side]}
 	}
 	return n
 }
@@ -182,9 +199,32 @@ func (n *node) loops() {
 	}
 	n.inside = true
 	defer func() { n.inside = false }()
+	if !n.due() {
+		n.work()
+		return
+	}
 	n.pool.tick()
+	if !n.w.byNeed {
+		n.want()
+	}
 	n.pool.watch()
 	n.work()
+}
+
+// due reports whether the node's pause is over.
+func (n *node) due() bool {
+	if !n.w.paced {
+		return true
+	}
+	select {
+	case <-n.pool.kick:
+	default:
+		if n.w.now.Sub(n.ran) < n.pool.pace.pause+n.w.late {
+			return false
+		}
+	}
+	n.ran = n.w.now
+	return true
 }
 
 // work is a step of the engine's thread.
@@ -194,17 +234,41 @@ func (n *node) work() {
 	}
 }
 
-// link returns a node's link with another.
+// link returns a node's link with another, a blank one if they have not met.
 func (n *node) link(to int) *link {
-	for _, l := range n.pool.links {
-		if l.peer == to {
-			return l
-		}
+	if l := n.pool.links[to]; l != nil {
+		return l
 	}
-	return nil
+	return newLink(n.pool, to)
 }
 
 func (n *node) up(to int) bool { return n.link(to).up }
+
+// want makes queue pairs of the node need all nodes that it knows.
+func (n *node) want() {
+	for _, l := range n.pool.links {
+		if l != nil && l.pair == nil {
+			l.wanted.Store(true)
+		}
+	}
+}
+
+// claimNews says that the node's board and description have changed, whether they have or not.
+func (n *node) claimNews() {
+	n.pool.report(func(l *life) { l.posted++; l.described++ })
+}
+
+// ringAt returns where the ring is that a node sends to another one into.
+func (n *node) ringAt(to int) int {
+	return int(n.pool.part + n.pool.header.ringsAt() + uint64(n.link(to).pair.growth.now.at)<<12)
+}
+
+// describe publishes the node's description again.
+func (n *node) describe() {
+	n.pool.own.Lock()
+	defer n.pool.own.Unlock()
+	n.pool.describe()
+}
 
 func (n *node) GUID() uint64 { return n.guid }
 
@@ -247,7 +311,7 @@ func (p *port) step() {
 		return
 	}
 	w := p.node.w
-	for range w.rng.IntN(4) {
+	for range p.burst() {
 		if w.lazy > 0 && w.rng.IntN(w.lazy) > 0 {
 			break
 		}
@@ -269,6 +333,17 @@ func (p *port) step() {
 	}
 	p.take()
 	p.cfg.Receive.Free()
+}
+
+// burst is how many packets the port sends in a step at most.
+func (p *port) burst() int {
+	switch {
+	case p.node.w.quiet:
+		return 0
+	case p.greedy:
+		return 2 * mostSlots
+	}
+	return p.node.w.rng.IntN(4)
 }
 
 func (p *port) take() {
@@ -320,15 +395,22 @@ func (p *port) SetUp(up bool) {
 }
 
 func (p *port) SendManagement(uint32, []byte, []byte) error { return errors.New("not in this double") }
-func (p *port) Stats() nic.PortStats                        { return nic.PortStats{Up: p.up, Sent: p.sent, Received: p.got} }
-func (p *port) Close() error                                { p.closed, p.up = true, false; return nil }
+func (p *port) Stats() nic.PortStats {
+	return nic.PortStats{Up: p.up, Sent: p.sent, Received: p.got, QueuePairs: p.queuePairs}
+}
+func (p *port) Close() error { p.closed, p.up = true, false; return nil }
 
 // describe lists what each node reports of each other.
 func (w *world) describe() (s string) {
 	for _, n := range w.nodes {
 		s += fmt.Sprintf("[node %d, paused %v, lost %q:", n.number, n.paused, n.pool.lost)
 		for _, l := range n.pool.links {
-			s += fmt.Sprintf(" %d up %v %q %+v", l.peer, l.up, l.why, l.session)
+			if l != nil {
+				s += fmt.Sprintf(" %d up %v %q", l.peer, l.up, l.why)
+			}
+			if l != nil && l.pair != nil {
+				s += fmt.Sprintf(" %+v", l.pair.session)
+			}
 		}
 		for _, p := range n.open() {
 			s += fmt.Sprintf(" sent %d got %d", p.sent, p.got)

@@ -67,8 +67,8 @@ func newMemory(g packetring.Geometry) (*memory, error) {
 
 // reset begins the rings anew. The engine does not use them at the moment, and there is no process.
 func (m *memory) reset() {
-	m.toProcess.Reset()
-	m.fromProcess.Reset()
+	m.toProcess.Reset(0)
+	m.fromProcess.Reset(0)
 }
 
 // one is the number 1, as an eventfd wants it.

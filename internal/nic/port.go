@@ -2,6 +2,7 @@ package nic
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/nicless/nicless/internal/packetring"
 )
@@ -96,15 +97,19 @@ type Address struct {
 	FlowLabel uint32
 }
 
+// ErrOpening is wrapped in the error for an address to which a link is being opened: ask again.
+var ErrOpening = errors.New("the link is being opened")
+
 // A Router finds paths to ports of other devices. Its methods are safe for concurrent use.
 type Router interface {
-	// Route returns the path to an address. The error says why there is none. The device may call
-	// Route on its thread, but not for each packet: it must not wait.
+	// Route returns the path to an address. The error says why there is none; it wraps ErrOpening if there
+	// will be one soon. The device may call Route on its thread, but not for each packet: it must not wait.
 	Route(to Address) (Path, error)
 
-	// HoldPath returns the path to the address to.GID, from the device's own (Own). The path is kept
-	// until release is called. The error wraps ErrDenied if the user may not have it. HoldPath may wait. The
-	// device does not call it on its thread.
+	// HoldPath returns the path to the device to.GUID over a link that needs no address or, if that is 0,
+	// to the address to.GID, from the device's own (Own). The path is kept until release is called. The
+	// error wraps ErrDenied if the user may not have it. HoldPath may wait. The device does not call it on
+	// its thread.
 	HoldPath(to Address, who User) (path Path, release func(), err error)
 
 	// Own returns the address from which packets on paths of HoldPath come: zero if there is none.

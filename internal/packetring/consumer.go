@@ -3,23 +3,27 @@ package packetring
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/shm"
 )
 
 // A Consumer is the receiving end of a ring. It is not safe for concurrent use.
 type Consumer struct {
-	slots []shm.Block
-	all   []byte // the ring's memory
-	mem   []byte // the slots as bytes
-	data  []byte
-	cache Cache
-	mask  uint64
-	next  uint64 // number of the next packet
-	freed uint64 // number of packets that the producer knows to be consumed
+	slots  []shm.Block
+	memory [2][]byte // slots and data; count
+	mem    []byte    // the slots as bytes
+	data   []byte
+	cache  Cache
+	mask   uint64
+	next   uint64 // number of the next packet
+	freed  uint64 // number of packets that the producer knows to be consumed
 
 	consumed     *shm.Word64
 	consumerLine []byte
+
+	space          []byte        // where the producer may move the ring; nil: nowhere
+	moves, movedAt atomic.Uint64 // see Moves
 
 	_ [line]byte // other objects, which other threads may write, are on other lines
 }
@@ -38,30 +42,51 @@ var ErrCorrupt = errors.New("packetring: corrupt slot")
 
 // NewConsumer returns the consumer of the ring in mem; see NewProducer.
 func NewConsumer(mem []byte, g Geometry, cache Cache) (*Consumer, error) {
-	if err := g.check(mem); err != nil {
+	at, err := g.in(mem)
+	if err != nil {
 		return nil, err
 	}
-	slots := mem[slotsAt:][:g.Slots*SlotSize]
-	c := &Consumer{
-		slots: shm.Blocks(slots), all: mem[:g.Size()], mem: slots,
-		data: mem[slotsAt+len(slots):][:g.Data:g.Data], cache: cache,
-		mask: uint64(g.Slots) - 1, consumed: shm.Word64At(mem, ConsumerAt),
-		consumerLine: mem[ConsumerAt:][:line],
+	c := NewConsumerAt(at.Count, cache)
+	if err := c.Open(at.Ring, g); err != nil {
+		return nil, err
 	}
-	c.Reset()
+	c.Reset(0)
 	return c, nil
 }
 
-// Reset begins the ring anew with packet 0; see Producer.Reset.
-func (c *Consumer) Reset() {
-	c.next = 0
+// NewConsumerAt returns a consumer that counts in these 64 bytes, which begin on a cache line. It has no ring
+// before Open.
+func NewConsumerAt(count []byte, cache Cache) *Consumer {
+	return &Consumer{
+		cache: cache, memory: [2][]byte{1: count[:line]},
+		consumed: shm.Word64At(count, 0), consumerLine: count[:line],
+	}
+}
+
+// Open gives the consumer another ring: slots and data area. Reset follows. Neither side uses the ring
+// meanwhile.
+func (c *Consumer) Open(ring []byte, g Geometry) error {
+	if err := g.check(Place{ring, c.memory[1]}); err != nil {
+		return err
+	}
+	slots := ring[:g.Slots*SlotSize]
+	c.memory[0] = ring[:g.RingSize()]
+	c.slots, c.mem, c.mask = shm.Blocks(slots), slots, uint64(g.Slots)-1
+	c.data = ring[len(slots):][:g.Data:g.Data]
+	return nil
+}
+
+// Reset begins the ring anew with the packet of number base; see Producer.Reset.
+func (c *Consumer) Reset(base uint64) {
+	c.next = base
+	c.moves.Store(0)
 	c.publish()
 }
 
-// Memory returns all bytes of the ring.
-func (c *Consumer) Memory() []byte { return c.all }
+// Memory returns all bytes of the ring, in two parts.
+func (c *Consumer) Memory() [2][]byte { return c.memory }
 
-// Received returns how many packets Next has returned.
+// Received returns the number of the next packet. From the base on, packets are numbered one by one.
 func (c *Consumer) Received() uint64 { return c.next }
 
 // Ready reports whether Next would return a packet or an error.
@@ -114,6 +139,9 @@ func (c *Consumer) Next(p *Packet) (ok bool, err error) {
 	} else {
 		from := place * line
 		if from+uint64(n) > uint64(len(c.data)) {
+			if place == elsewhere && c.space != nil {
+				return false, c.follow(first)
+			}
 			return false, corrupt("payload of %d bytes at byte %d of a data area of %d", n, from, len(c.data))
 		}
 		p.Payload = c.data[from:][:n:n]

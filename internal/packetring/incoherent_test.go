@@ -25,8 +25,8 @@ func incoherentRing(m *incoherent.Memory, producer, consumer *incoherent.Side, g
 	// a short lap leaves behind what looks like a new packet or count
 	for lap, packets := range []int{1, 2, 200, 1, 200} {
 		if lap > 0 {
-			p.Reset()
-			c.Reset()
+			p.Reset(uint64(lap/3) << 28)
+			c.Reset(uint64(lap/3) << 28)
 		}
 		if err := incoherentLap(p, c, g, packets, rng); err != nil {
 			return fmt.Errorf("lap %d: %w", lap, err)

@@ -48,19 +48,43 @@ func (g Geometry) Check() error {
 	return nil
 }
 
-// Size returns how many bytes a ring takes.
-func (g Geometry) Size() int { return slotsAt + g.Slots*SlotSize + g.Data }
+// Size returns how many bytes a ring takes whose count of consumed packets lies before it.
+func (g Geometry) Size() int { return slotsAt + g.RingSize() }
 
-// check returns an error if mem cannot hold a ring of this geometry.
-func (g Geometry) check(mem []byte) error {
+// RingSize returns how many bytes the slots and the data area take.
+func (g Geometry) RingSize() int { return g.Slots*SlotSize + g.Data }
+
+// A Place is the memory of a ring. Each of its two parts has one writer, and begins on a cache line. They
+// need not be neighbours: in a pool each node keeps what it writes in memory of its own.
+type Place struct {
+	Ring  []byte // slots and data area, written by the producer; more bytes than the ring takes are ignored
+	Count []byte // 64 bytes, written by the consumer: word 0 is the number of packets that it has consumed
+}
+
+// in returns the place of a ring whose count lies before it.
+func (g Geometry) in(mem []byte) (Place, error) {
+	if err := g.Check(); err != nil {
+		return Place{}, err
+	}
+	if len(mem) < g.Size() {
+		return Place{}, fmt.Errorf("%w: %d bytes of memory; %d are needed", ErrGeometry, len(mem), g.Size())
+	}
+	return Place{Ring: mem[slotsAt:g.Size()], Count: mem[ConsumerAt:][:line]}, nil
+}
+
+// check returns an error if a place cannot hold a ring of this geometry.
+func (g Geometry) check(at Place) error {
 	if err := g.Check(); err != nil {
 		return err
 	}
-	if len(mem) < g.Size() {
-		return fmt.Errorf("%w: %d bytes of memory; %d are needed", ErrGeometry, len(mem), g.Size())
+	if len(at.Ring) < g.RingSize() || len(at.Count) < line {
+		return fmt.Errorf("%w: %d and %d bytes of memory; %d and %d are needed", ErrGeometry, len(at.Ring), len(at.Count), g.RingSize(), line)
 	}
 	return nil
 }
+
+// MostBase is the largest number that Reset takes for the first packet of a ring.
+const MostBase = 1<<31 - 1
 
 // A Cache makes memory visible to another host that shares it without coherence. Both methods
 // take bytes of the ring's memory and act on all cache lines that the bytes touch.

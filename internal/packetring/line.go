@@ -15,7 +15,7 @@ import (
 //
 // Publish: word 0 of a slot. Observed by Consumer.Next.
 func (p *Producer) PublishLine(path, size uint32, w2, w3, w4, w5, w6, w7 uint64) bool {
-	if p.next == p.limit && !p.observe() {
+	if p.next == p.limit && !p.refill() {
 		return false
 	}
 	at := p.next & p.mask

@@ -2,20 +2,22 @@ package packetring
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/shm"
 )
 
 // A Producer is the sending end of a ring. It is not safe for concurrent use.
 type Producer struct {
-	slots []shm.Block
-	all   []byte // the ring's memory
-	mem   []byte // the slots
-	data  []byte
-	cache Cache
-	mask  uint64
-	next  uint64 // number of the next packet
-	limit uint64 // the packet with this number has no slot yet
+	slots  []shm.Block
+	memory [2][]byte // slots and data; count
+	mem    []byte    // the slots
+	data   []byte
+	cache  Cache
+	mask   uint64
+	base   uint64 // number of the first packet in these slots
+	next   uint64 // number of the next packet
+	limit  uint64 // the packet with this number has no slot yet
 
 	consumed     *shm.Word64
 	consumerLine []byte
@@ -23,6 +25,9 @@ type Producer struct {
 	tail  uint64   // number of bytes of the data area that were used so far
 	freed uint64   // number of bytes of the data area that the consumer has freed so far
 	ends  []uint64 // for each slot, the value of tail after the packet in the slot
+
+	larger grown // the ring that follows this one
+	full   atomic.Uint64
 
 	batch [MostLines]shm.Block // packets that Lines has begun
 
@@ -34,29 +39,48 @@ type Producer struct {
 	place         uint64 // position of the payload in the data area, counted like tail; or inSlot
 }
 
-// NewProducer returns the producer of the ring in mem. It begins with packet 0 and sets all
-// slots to 0, so the consumer must begin after NewProducer has returned. mem begins on
-// a cache line. cache is nil if the memory is coherent.
+// NewProducer returns the producer of the ring in mem, with the count of consumed packets before it. It
+// begins with packet 0 and sets all slots to 0, so the consumer must begin after NewProducer has returned.
+// mem begins on a cache line. cache is nil if the memory is coherent.
 func NewProducer(mem []byte, g Geometry, cache Cache) (*Producer, error) {
-	if err := g.check(mem); err != nil {
+	at, err := g.in(mem)
+	if err != nil {
 		return nil, err
 	}
-	slots := mem[slotsAt:][:g.Slots*SlotSize]
+	return NewProducerAt(at, g, cache)
+}
+
+// NewProducerAt is NewProducer for a ring in any place.
+func NewProducerAt(at Place, g Geometry, cache Cache) (*Producer, error) {
+	if err := g.check(at); err != nil {
+		return nil, err
+	}
+	slots := at.Ring[:g.Slots*SlotSize]
 	p := &Producer{
-		slots: shm.Blocks(slots), all: mem[:g.Size()], mem: slots,
-		data: mem[slotsAt+len(slots):][:g.Data:g.Data], cache: cache,
-		mask:     uint64(g.Slots) - 1,
-		consumed: shm.Word64At(mem, ConsumerAt), consumerLine: mem[ConsumerAt:][:line],
+		slots: shm.Blocks(slots), mem: slots,
+		memory: [2][]byte{at.Ring[:g.RingSize()]},
+		data:   at.Ring[len(slots):][:g.Data:g.Data], cache: cache, mask: uint64(g.Slots) - 1,
 		ends: make([]uint64, g.Slots),
 	}
-	p.Reset()
+	p.Consume(at.Count)
+	p.Reset(0)
 	return p, nil
 }
 
-// Reset begins the ring anew with packet 0. It sets all slots to 0, as NewProducer does. The
-// consumer must call Reset too. Both calls must return before either side uses the ring.
-func (p *Producer) Reset() {
-	p.next, p.limit, p.tail, p.freed = 0, p.mask+1, 0, 0
+// Consume names other memory in which the consumer counts what it has consumed: 64 bytes that begin on a
+// cache line. It is called before Reset.
+func (p *Producer) Consume(count []byte) {
+	p.memory[1] = count[:line]
+	p.consumed, p.consumerLine = shm.Word64At(count, 0), count[:line]
+}
+
+// Reset begins the ring anew with the packet of number base, 0 to MostBase. It sets all slots to 0, as
+// NewProducer does. The consumer must call Reset with the same number. Both calls must return before either
+// side uses the ring. If each use of some memory has a base of its own, drawn at random, a consumer that
+// stood still while the memory was given to another ring takes no packet of that ring for its next one.
+func (p *Producer) Reset(base uint64) {
+	p.base, p.next, p.limit, p.tail, p.freed = base, base, base+p.mask+1, 0, 0
+	p.larger.left.Store(0)
 	clear(p.ends)
 	for i := range p.ends {
 		p.slots[i*lines].PublishFirst(0)
@@ -66,14 +90,14 @@ func (p *Producer) Reset() {
 	}
 }
 
-// Memory returns all bytes of the ring.
-func (p *Producer) Memory() []byte { return p.all }
+// Memory returns all bytes of the ring, in two parts.
+func (p *Producer) Memory() [2][]byte { return p.memory }
 
 // Longest returns the length of the longest payload for which there is room whenever the ring is
 // empty: half of the data area, because a payload is contiguous.
 func (p *Producer) Longest() int { return min(max(len(p.data)/2, Inline-MaxHead), MaxPayload) }
 
-// Sent returns how many packets have been published.
+// Sent returns the number of the next packet. From the base on, packets are numbered one by one.
 func (p *Producer) Sent() uint64 { return p.next }
 
 // Free returns how many packets the ring takes at least, if their payloads fit.
@@ -89,7 +113,7 @@ func (p *Producer) Free() int {
 // Reserve before Publish begins the packet anew. head is at most MaxHead, n at most MaxPayload and
 // at most half of the data area, unless head + n is at most Inline.
 func (p *Producer) Reserve(head, n int) (h, payload []byte, ok bool) {
-	if p.next == p.limit && !p.observe() {
+	if p.next == p.limit && !p.refill() {
 		return nil, nil, false
 	}
 	slot := &p.stage
@@ -102,7 +126,8 @@ func (p *Producer) Reserve(head, n int) (h, payload []byte, ok bool) {
 	return slot[HeadSize:][:head:head], payload, ok
 }
 
-// reserveData finds room for n contiguous bytes in the data area. It returns false if there is none.
+// reserveData finds room for n contiguous bytes in the data area, or in that of the larger ring that Grow has
+// prepared. It returns false if there is none.
 func (p *Producer) reserveData(n int) ([]byte, bool) {
 	size := uint64(len(p.data))
 	if size == 0 {
@@ -112,8 +137,14 @@ func (p *Producer) reserveData(n int) ([]byte, bool) {
 	if off := at % size; off+uint64(n) > size {
 		at += size - off // the rest of the area is too short
 	}
-	if end := at + uint64(n); end-p.freed > size && (!p.observe() || end-p.freed > size) {
-		return nil, false
+	if end := at + uint64(n); end-p.freed > size {
+		if !p.observe() || end-p.freed > size {
+			if p.next != p.limit && p.move() {
+				return p.reserveData(n) // the larger ring is empty
+			}
+			p.full.Add(1)
+			return nil, false
+		}
 	}
 	p.place = at
 	off := at % size
@@ -134,6 +165,19 @@ func (p *Producer) observe() bool {
 		p.freed = p.ends[(n-1)&p.mask]
 	}
 	return p.next != p.limit
+}
+
+// refill is observe for a caller that has found no room. It moves to the larger ring that Grow has
+// prepared, and counts when there is no room still.
+func (p *Producer) refill() bool {
+	room := p.observe()
+	if room && p.move() {
+		return true
+	}
+	if !room {
+		p.full.Add(1)
+	}
+	return room
 }
 
 // Publish sends the packet that Reserve has begun, on a path.
@@ -172,10 +216,10 @@ func (p *Producer) Publish(path uint32) {
 
 // Packet copies the headers of a packet that was published to k, and sets its payload, which stays in the
 // ring. It reports whether the packet is still there: n is one of the last packets, as many as there are
-// slots. The payload may have been overwritten if its memory was reserved again. The other side may have
-// written into the ring, so lengths are checked.
+// slots, and no larger ring has begun since. The payload may have been overwritten if its memory was
+// reserved again. The other side may have written into the ring, so lengths are checked.
 func (p *Producer) Packet(n uint64, k *Packet) bool {
-	if n >= p.next || p.next-n > p.mask+1 {
+	if n < p.base || n >= p.next || p.next-n > p.mask+1 {
 		return false
 	}
 	at := n & p.mask

@@ -14,20 +14,27 @@ type Witness struct {
 	cache        Cache
 	producer     bool
 	mask         uint64
+	base         uint64 // number of the first packet in these slots
 	count        uint64
 }
 
-// NewWitness returns a witness of the ring in mem for its producer or for its consumer.
-func NewWitness(mem []byte, g Geometry, cache Cache, producer bool) (*Witness, error) {
-	if err := g.check(mem); err != nil {
+// NewWitness returns a witness of the ring in a place for its producer or for its consumer. base is the
+// number of the first packet in the ring.
+func NewWitness(at Place, g Geometry, cache Cache, producer bool, base uint64) (*Witness, error) {
+	if err := g.check(at); err != nil {
 		return nil, err
 	}
-	slots := mem[slotsAt:][:g.Slots*SlotSize]
-	return &Witness{
-		slots: shm.Blocks(slots), mem: slots, consumed: shm.Word64At(mem, ConsumerAt),
-		consumerLine: mem[ConsumerAt:][:line],
-		cache:        cache, producer: producer, mask: uint64(g.Slots) - 1,
-	}, nil
+	w := &Witness{
+		consumed: shm.Word64At(at.Count, 0), consumerLine: at.Count[:line], cache: cache, producer: producer,
+	}
+	w.Follow(at.Ring, g.Slots, base)
+	return w, nil
+}
+
+// Follow makes the witness look at another ring, whose first packet has the number base.
+func (w *Witness) Follow(ring []byte, slots int, base uint64) {
+	w.mem, w.mask, w.base = ring[:slots*SlotSize], uint64(slots)-1, base
+	w.slots = shm.Blocks(w.mem)
 }
 
 // Observe reads the count of consumed packets. It reports whether the ring looks as if packets were
@@ -56,7 +63,7 @@ func (w *Witness) Observe() bool {
 // empty returns the sequence that a slot has if its last packet has been consumed.
 func (w *Witness) empty(slot uint64) uint32 {
 	back := (w.count - 1 - slot) & w.mask // so many packets were consumed after the slot's last one
-	if back >= w.count {
+	if w.count < w.base || back >= w.count-w.base {
 		return 0 // there was none: the ring is in its first lap
 	}
 	return uint32(w.count - back)

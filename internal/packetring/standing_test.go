@@ -20,7 +20,7 @@ func TestWitness(t *testing.T) {
 	require.NoError(t, err)
 	c, err := NewConsumer(mem.Bytes(), g, nil)
 	require.NoError(t, err)
-	w, err := NewWitness(mem.Bytes(), g, nil, false)
+	w, err := NewWitness(placed(t, g, mem.Bytes()), g, nil, false, 0)
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(1, 1))
 	var k Packet
@@ -86,9 +86,9 @@ func TestWitnessOfIncoherentMemory(t *testing.T) {
 		require.NoError(t, err)
 		c, err := NewConsumer(far.Bytes(), g, far)
 		require.NoError(t, err)
-		send, err := NewWitness(near.Bytes(), g, near, true)
+		send, err := NewWitness(placed(t, g, near.Bytes()), g, near, true, 0)
 		require.NoError(t, err)
-		receive, err := NewWitness(far.Bytes(), g, far, false)
+		receive, err := NewWitness(placed(t, g, far.Bytes()), g, far, false, 0)
 		require.NoError(t, err)
 		both := func(want bool) {
 			right = right && send.Observe() == want && receive.Observe() == want

@@ -105,8 +105,8 @@ func garbage(p *pair) {
 		p.t.Log("node 0 asked node 1:", strings.TrimSpace(said[strings.Index(said, "poster:"):]))
 		answer.kill()
 		b.startEngine()
-		b.engine.says("link up.* node=0")
-		b.engine.says("link up.* node=2")
+		b.engine.says("(node seen|link up).* node=0")
+		b.engine.says("(node seen|link up).* node=2")
 		exchange(a, b, 1)
 		exchange(h, b, 1)
 	}
@@ -131,7 +131,7 @@ func death(p *pair) {
 	p.boots(1)
 	b = p.nodes[1]
 	b.startEngine()
-	b.engine.says("link up.* node=0")
+	b.engine.says("(node seen|link up).* node=0")
 	exchange(a, b, 1)
 	exchange(b, a, 1)
 }

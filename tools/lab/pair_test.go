@@ -33,7 +33,7 @@ type pair struct {
 
 // options are those of all links. Few nodes and short rings take less time. A machine on a busy host may
 // stand still for some seconds and is not dead; node 0 may be that much later than the others.
-const options = "nodes=4,data=256K,dead=5s,wait=5m"
+const options = "size=64M,nodes=4,data=256K,dead=5s,wait=5m"
 
 // life is when a machine switches itself off, in seconds: as long as the whole package may take (-timeout
 // 40m, twice what a busy machine with two cores needs). It ends machines whose host has gone, and no test.
@@ -119,7 +119,7 @@ func (p *pair) startEngines() {
 		n.startEngine()
 	}
 	for i, n := range p.nodes {
-		n.engine.says(fmt.Sprintf("link up.* node=%d", 1-i))
+		n.engine.says(fmt.Sprintf("(node seen|link up).* node=%d", 1-i))
 	}
 	p.t.Logf("both engines are linked after %v", time.Since(began).Round(time.Second/10))
 }
@@ -132,7 +132,7 @@ func (p *pair) startNets(flags func(n *place) []string) (stop func()) {
 		nets = append(nets, n.startNet(flags(n)...))
 	}
 	for _, r := range nets {
-		r.says("peer up")
+		r.says("peer (found|up)")
 	}
 	return func() {
 		for _, r := range nets {
@@ -147,7 +147,7 @@ func (p *pair) third() *place {
 	h := host(p.t, fmt.Sprintf("pool:%s,node=2,offset=%d,%s", p.pool, p.offset(), options))
 	h.startEngine()
 	for i := range p.nodes {
-		h.engine.says(fmt.Sprintf("link up.* node=%d", i))
+		h.engine.says(fmt.Sprintf("(node seen|link up).* node=%d", i))
 	}
 	return h
 }

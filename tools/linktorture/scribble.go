@@ -24,8 +24,8 @@ type scribbler struct {
 	polls int // how often it has written
 }
 
-// openPool maps the pool. The scribbler writes only where its node may write: its block, its board, its half
-// of the rings. Each node of a pool can also write in the name of others, and a pool does not prevent that.
+// openPool maps the pool. The scribbler writes only where its node may write: into its part of the pool.
+// Each node of a pool can also write in the name of others, and a pool does not prevent that.
 func (h *hostile) openPool() (*scribbler, error) {
 	f, err := os.OpenFile(h.s.Pool, os.O_RDWR, 0)
 	if err != nil {
@@ -47,15 +47,11 @@ func (h *hostile) openPool() (*scribbler, error) {
 	if m.Nodes() <= scribbled {
 		return nil, errors.New("the pool has no node for the scribbler")
 	}
-	s := &scribbler{mem: mem, m: m, parts: []pool.Part{m.Block(scribbled), m.Board(scribbled)}}
-	for node := range m.Nodes() {
-		if node != scribbled {
-			own := m.Ring(scribbled, node)
-			consumed := m.Consumed(scribbled, node)
-			after := consumed.Offset + 2*consumed.Size // the count has two lines
-			s.parts = append(s.parts, m.Consumed(node, scribbled),
-				pool.Part{Offset: after, Size: own.Offset + own.Size - after})
-		}
+	s := &scribbler{mem: mem, m: m}
+	rings := m.Rings(scribbled)
+	rings.Size = min(rings.Size, 64<<10) // those that it says it has
+	s.parts = []pool.Part{
+		m.Life(scribbled), m.Description(scribbled), m.Board(scribbled), m.Table(scribbled), rings,
 	}
 	return s, nil
 }
@@ -73,7 +69,7 @@ func (h *hostile) scribble() (err error) {
 		}
 	}
 	s := h.pool
-	const phase = 64 // writes
+	const phase = 256 // writes: more than a second, in which slow nodes see a life and agree on a session
 	s.polls++
 	switch s.polls / phase % 2 {
 	case 0:
@@ -92,32 +88,60 @@ func (h *hostile) scribble() (err error) {
 	return nil
 }
 
-// join writes the block of a node that lives, and takes every offer of a session. The scribbler
-// describes itself with a copy of node 1's description.
+// Words of a node's first line and of its pairs, and what is in them; see package pool.
+const (
+	heartbeat, epoch, changes, described = 0, 8, 32, 48
+	mine, yours, peer, size              = 0, 8, 24, 32
+
+	ringSlots, ringData = 64, 48 << 10 // of the rings that the scribbler says it has
+)
+
+// pair is where the scribbler's pair with a node is: the first ones of its table.
+func (s *scribbler) pair(node int) uint64 {
+	return s.m.Table(scribbled).Offset + uint64(node)*pool.PairSize
+}
+
+// join writes the part of a node that lives, offers rings to all others, and takes every offer of a
+// session. The scribbler describes itself with a copy of node 1's description.
 func (s *scribbler) join(anew bool, life uint64) {
-	const heartbeat, epoch, mine, yours = 0, 8, 0, 8 // the words of a block and of a line, see package pool
-	own := s.m.Block(scribbled)
+	own := s.m.Life(scribbled)
 	if anew {
-		from := s.m.Block(1)
-		for i := uint64(0); i < own.Size; i += 8 {
-			s.put(own.Offset+i, s.get(from.Offset+i))
-		}
+		s.copy(own, s.m.Life(1))
+		s.copy(s.m.Description(scribbled), s.m.Description(1))
 		s.put(own.Offset+epoch, life&^(1<<32-1)|1<<32)
 	}
-	for node := range scribbled {
-		line := s.m.Line(scribbled, node).Offset
-		s.put(line+mine, s.get(own.Offset+epoch)+1)
-		s.put(line+yours, s.get(s.m.Line(node, scribbled).Offset+mine))
+	for node := range uint64(scribbled) {
+		at := s.pair(int(node))
+		s.put(at+size, ringData)
+		s.put(at+peer, (node+1)<<48|6<<40|node*(ringSlots*128+ringData)/4096) // 2^6 slots
+		if theirs, ok := s.m.Pair(s.mem, int(node), scribbled); ok {
+			s.put(at+yours, s.get(theirs.Offset+mine))
+		}
+		s.put(at+mine, s.get(own.Offset+epoch)+1)
 	}
-	s.put(own.Offset+heartbeat, s.get(own.Offset+heartbeat)+1)
+	for _, word := range []uint64{changes, described, heartbeat} {
+		s.put(own.Offset+word, s.get(own.Offset+word)+1)
+	}
+}
+
+func (s *scribbler) copy(to, from pool.Part) {
+	for i := uint64(0); i+8 <= to.Size; i += 8 {
+		s.put(to.Offset+i, s.get(from.Offset+i))
+	}
 }
 
 // spoil writes a slot that is taken for the next packet, with lengths that cannot be.
 func (s *scribbler) spoil(slot int) {
-	const slots, slotSize = 256, 128 // of a ring: where they begin, and their size
+	const slotSize = 128
 	for node := range scribbled {
+		theirs, ok := s.m.Pair(s.mem, node, scribbled)
+		if !ok {
+			continue
+		}
+		next := s.get(pool.Consumed(theirs).Offset) // the number of the packet that the node expects
+		at := s.m.Rings(scribbled).Offset + uint64(node)*(ringSlots*slotSize+ringData)
 		for i := range uint64(slot + 1) {
-			s.put(s.m.Ring(scribbled, node).Offset+slots+i*slotSize, (i+1)<<32|0xff<<16)
+			s.put(at+(next+i)%ringSlots*slotSize, (next+i+1)<<32|0xff<<16)
 		}
 	}
 }

@@ -114,7 +114,8 @@ func (c *Client) findPeer(m *control.Peer) (*object.SetPeer, error) {
 	if err := c.Device.Runner.Held.Take(c.Device.Ledger, h); err != nil {
 		return nil, err
 	}
-	path, free, err := r.HoldPath(nic.Address{GID: m.GID}, nic.User{UID: c.UID, Name: c.Client.Name})
+	to, user := nic.Address{GUID: m.GUID, GID: m.GID}, nic.User{UID: c.UID, Name: c.Client.Name}
+	path, free, err := r.HoldPath(to, user)
 	if err != nil {
 		c.Device.Runner.Held.Drop(c.Device.Ledger, h)
 		if errors.Is(err, nic.ErrDenied) {

@@ -62,8 +62,11 @@ func (sh *sender) RouteAway(q *object.QP, av *wqe.AV) bool {
 		a.When = sh.Now()
 	}
 	// A client without a GID table need not write addresses into its WQEs.
-	return a.Path.Port != nil || a.Err != nil && c.GIDs != nil
+	return a.Path.Port != nil || opening(a) || (a.Err != nil && c.GIDs != nil)
 }
+
+// opening reports whether there will be a path soon.
+func opening(a *object.AwayPath) bool { return errors.Is(a.Err, nic.ErrOpening) }
 
 var errNotRequested = errors.New("no address handle and no rdma_cm id of this program has that source address and leads there")
 
@@ -82,6 +85,10 @@ func maySend(c *object.Client, av *wqe.AV, from *[16]byte, p *object.Port) bool 
 // SendDatagram sends the datagram of j to another device.
 func (sh *sender) SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.Verdict {
 	a := &q.Datagrams.Away
+	if opening(a) {
+		sh.RingFull = true // the WQE waits, as for room in a ring
+		return object.Waiting
+	}
 	if a.Err != nil {
 		sh.Explain(q, codes.LinkNone, "datagram to QP %#06x: %s; it is dropped", av.DQP, a.Err)
 		return sh.LoseMessage(j)

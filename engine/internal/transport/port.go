@@ -83,9 +83,11 @@ func (sh *PortServer) PortAt(addr uintptr) *object.Port {
 		return nil
 	}
 	for _, p := range first.Ports {
-		for _, mem := range [][]byte{p.Settings.Send.Memory(), p.Settings.Receive.Memory()} {
-			if v := procmem.VecOf(mem); uint64(addr)-v.Addr < v.Len {
-				return p
+		for _, ring := range [][2][]byte{p.Settings.Send.Memory(), p.Settings.Receive.Memory()} {
+			for _, mem := range ring {
+				if v := procmem.VecOf(mem); uint64(addr)-v.Addr < v.Len {
+					return p
+				}
 			}
 		}
 	}

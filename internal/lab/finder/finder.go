@@ -44,8 +44,8 @@ func (s system) find(kind string) (Pool, error) {
 // Link returns the option --link of an engine that is a node of the pool.
 func (p Pool) Link(node int) string {
 	link := fmt.Sprintf("pool:%s,node=%d", p.Path, node)
-	if !p.Coherent {
-		link += ",coherence=none"
+	if p.Coherent {
+		return link + ",coherence=full"
 	}
-	return link
+	return link + ",coherence=none"
 }

@@ -47,7 +47,7 @@ func TestIvshmem(t *testing.T) {
 	require.Equal(t, tr.s.root+pci+"0000:00:01.0/resource2", p.Path)
 	require.EqualValues(t, 4096, p.Size)
 	require.True(t, p.Coherent)
-	require.Equal(t, "pool:"+p.Path+",node=1", p.Link(1))
+	require.Equal(t, "pool:"+p.Path+",node=1,coherence=full", p.Link(1))
 }
 
 func TestNoDevice(t *testing.T) {

@@ -45,19 +45,15 @@ func (c *config) parts(m pool.Map, what string) (parts []pool.Part, err error) {
 	if what != "own" && what != "all" {
 		return nil, fmt.Errorf("scribble %s; own and all are possible", what)
 	}
-	for other := range m.Nodes() {
-		if other == c.node {
-			continue
+	for node := range m.Nodes() {
+		if node == c.node || what == "all" {
+			rings := m.Rings(node)
+			rings.Size = min(rings.Size, 1<<20) // those that are in use
+			parts = append(parts, m.Life(node), m.Description(node), m.Board(node), m.Table(node), rings)
 		}
-		parts = append(parts, m.Ring(c.node, other))
-		if what == "own" {
-			parts = append(parts, m.Consumed(other, c.node))
-			continue
-		}
-		parts = append(parts, m.Ring(other, c.node), m.Line(other, c.node))
 	}
 	if what == "all" {
 		parts = append(parts, m.Gap())
 	}
-	return append(parts, m.Board(c.node), m.Block(c.node)), nil
+	return parts, nil
 }

@@ -1,0 +1,120 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// prepare returns the header. Node 0, or a node without a number of its own, formats the pool if it is not
+// formatted as it should be and nobody lives in it; the others wait.
+func (p *Pool) prepare(ctx context.Context) (header, error) {
+	if p.cfg.Node > 0 {
+		return p.await(ctx)
+	}
+	for {
+		h, err := p.steadyHeader(ctx)
+		if err == nil {
+			if err = h.suits(&p.cfg); err == nil {
+				return h, nil
+			}
+		}
+		if errors.Is(err, errVersion) {
+			return h, err // nobody here knows where its nodes are, and whether they live
+		}
+		if h.identity != 0 { // it is a pool. Its nodes may live.
+			others, live := p.living(ctx, &h)
+			if live != nil {
+				return h, live
+			}
+			if len(others) > 0 {
+				return h, fmt.Errorf("%w, and it is in use by %s; end these engines, or ask for what it is", err, strings.Join(others, " and "))
+			}
+		}
+		h, err = plan(&p.cfg, uint64(len(p.view.mem)))
+		if err != nil {
+			return h, err
+		}
+		h.identity = max(1, p.draw())
+		p.format(&h)
+		if p.cfg.Node == 0 {
+			return h, nil
+		}
+		// Another node may have found the pool blank at the same time. The one that wrote last wins.
+		if err := p.time.Sleep(ctx, claimTime); err != nil {
+			return h, err
+		}
+	}
+}
+
+// steadyHeader returns the header, and waits for some time if it is damaged: the first node that lives
+// writes it again then.
+func (p *Pool) steadyHeader(ctx context.Context) (h header, err error) {
+	for c := (clock{}); c.look(p.time.Now()) < p.cfg.watchTime(); {
+		if h, err = p.readHeader(); !errors.Is(err, errDamaged) {
+			break
+		}
+		if err := p.time.Sleep(ctx, tick); err != nil {
+			return h, err
+		}
+	}
+	return h, err
+}
+
+// format writes the header. Everything else in the pool is written by its nodes when they join.
+//
+// Publish: magic. Observed by Pool.readHeader.
+func (p *Pool) format(h *header) {
+	var b [headerSize]byte
+	h.put(&b)
+	p.view.put(0, 0)
+	for i := uint64(8); i < headerSize; i += 8 {
+		p.view.put(i, be.Uint64(b[i:]))
+	}
+	p.view.put(0, magic)
+	p.view.writeBack(0, headerSize)
+}
+
+// await waits until another node has formatted the pool.
+func (p *Pool) await(ctx context.Context) (header, error) {
+	for {
+		h, err := p.readHeader()
+		if err == nil {
+			err = h.suits(&p.cfg)
+		}
+		if err == nil {
+			return h, nil
+		}
+		if err := p.waiting.tick(ctx, &p.cfg, p.time, err); err != nil {
+			return h, err
+		}
+	}
+}
+
+// readHeader returns the header. If it is being written, the check sum is wrong.
+//
+// Observe: magic, published by Pool.format.
+func (p *Pool) readHeader() (header, error) {
+	var b [headerSize]byte
+	p.view.read(0, b[:])
+	return parseHeader(&b, uint64(len(p.view.mem)))
+}
+
+// living names the nodes other than this one whose heartbeats move, after looking for Config.Dead.
+func (p *Pool) living(ctx context.Context, h *header) (names []string, err error) {
+	before := make([]life, h.nodes)
+	for i := range before {
+		before[i] = p.view.life(h.partAt(i))
+	}
+	if err := pass(ctx, p.time, p.cfg.watchTime()); err != nil {
+		return nil, err
+	}
+	for i := range before {
+		now := p.view.life(h.partAt(i))
+		if i != p.cfg.Node && now.state == statePresent && now.heartbeat != before[i].heartbeat {
+			names = append(names, fmt.Sprintf("node %d", i))
+		}
+	}
+	return names, nil
+}

@@ -188,6 +188,8 @@ func TestNapsAreBounded(t *testing.T) {
 	require.Equal(t, loop.LateNap, i.SleepFor(false, false, 2*second, none))
 	require.LessOrEqual(t, i.SleepFor(true, false, second-1, none), time.Millisecond)
 	require.Equal(t, loop.SleepTime, i.SleepFor(true, true, 0, none))
+	require.Equal(t, loop.LateSleep, i.SleepFor(true, true, 2*second, none))
+	require.Equal(t, loop.LastSleep, i.SleepFor(true, true, 11*second, none))
 	require.LessOrEqual(t, i.SleepFor(true, true, 0, clock.Cycles(time.Microsecond)), 2*time.Microsecond)
 	require.Zero(t, i.SleepFor(true, true, 2*second, 0))
 }

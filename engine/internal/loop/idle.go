@@ -48,9 +48,11 @@ const (
 // While all clients wake the device, it sleeps for SleepTime at a time, and misses no work. Before the first
 // such sleep, the device has to look at everything that can be announced (look.go). If this takes several
 // looks, the device takes naps of passNap between the looks, and a client that wakes the device ends such a
-// nap. Nobody wakes the device when a full ring of a port has room again, so the device takes naps as long as
-// a packet waits for room. SleepTime is bounded because the device also checks some things that no client
-// announces; Diagnose, for example, does so.
+// nap. Nobody wakes the device when a full ring of a port has room again, so the device takes naps as long
+// as a packet waits for room. SleepTime is bounded because the device also checks some things that no client
+// announces; Diagnose, for example, does so. Longer after the last work the sleeps are LateSleep and then
+// LastSleep: each costs some 200 us, most of it in the Go runtime, which looks often whether the system call
+// ends; a host that runs a hundred idle engines notices that.
 //
 // The length of a nap depends on no client's queues: a look is bounded, so a nap need not be longer if there
 // are many queues.
@@ -60,10 +62,13 @@ const (
 	LateNap   = 2 * time.Millisecond
 	passNap   = time.Millisecond
 	SleepTime = 50 * time.Millisecond
+	LateSleep = 4 * SleepTime // after soonTime
+	lateTime  = 10 * time.Second
+	LastSleep = time.Second // after lateTime
 )
 
-// diagnosesPerSleep is how many queue pairs Diagnose looks at before each long sleep. Before a nap, it looks
-// at one queue pair.
+// diagnosesPerSleep is how many queue pairs Diagnose looks at before each sleep of SleepTime. Before a nap,
+// it looks at one queue pair.
 const diagnosesPerSleep = 16
 
 // An idler passes the time of a shard that has no work: it spins, yields or sleeps.
@@ -262,11 +267,24 @@ func (i *idler) SleepFor(all, safe bool, idle, next uint64) time.Duration {
 	d := NapTime
 	switch {
 	case all && safe:
-		d = i.bound
+		d = i.longest(idle)
 	case all:
 		d = passNap
 	case clock.Duration(idle) > soonTime:
 		d = LateNap
 	}
 	return min(d, clock.Duration(next))
+}
+
+// longest returns how long to sleep at most so long after the last work, in cycles.
+func (i *idler) longest(idle uint64) time.Duration {
+	passed := clock.Duration(idle)
+	switch {
+	case i.bound != SleepTime || passed <= soonTime:
+		return i.bound
+	case passed <= lateTime:
+		return LateSleep
+	default:
+		return LastSleep
+	}
 }

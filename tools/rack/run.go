@@ -1,0 +1,335 @@
+//go:build linux && (amd64 || arm64)
+
+package rack
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/fabric/links"
+	"github.com/nicless/nicless/internal/unixsock"
+)
+
+// patience is how long any step of one node may take. A machine that is busy with other things is not at
+// fault.
+const patience = 2 * time.Minute
+
+// deathTime is longer than the others need to find that an engine is dead.
+const deathTime = 3 * time.Second
+
+// A Config says how large the rack is.
+type Config struct {
+	Engines int           // 3 at least
+	Dir     string        // for sockets: a path of at most 80 bytes
+	Pool    string        // file of the pool, which is not there yet
+	Size    string        // of the pool, as --link has it
+	Program string        // nicless, whose engines are used; "": this program, with EngineArgument
+	Rounds  int           // of data in each step
+	Idle    time.Duration // how long each measurement takes
+	Quiet   time.Duration // how long the pool gets until rings are given back; 0: not at all
+	Log     func(format string, arguments ...any)
+}
+
+// nodes returns how many nodes the pool is for: more than there are engines, because an engine that was
+// killed comes back as another node at first, and each of the others keeps the rings of the dead one for a
+// while.
+func (c *Config) nodes() int { return c.Engines + c.Engines/3 + 8 }
+
+// A rack is what Run works with.
+type rack struct {
+	Config
+	nodes []*node
+	round int
+}
+
+// all says that all nodes take part.
+func all(*node) bool { return true }
+
+// Run does all steps. An error says what was wrong.
+func Run(c Config) error {
+	r := &rack{Config: c}
+	defer func() {
+		for _, n := range r.nodes {
+			n.stop()
+		}
+	}()
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"start", r.start}, {"all", r.connect}, {"idle", r.idle}, {"new", r.grow}, {"kill", r.kill},
+	} {
+		began := time.Now()
+		if err := step.do(); err != nil {
+			return fmt.Errorf("rack: %s: %w", step.name, err)
+		}
+		r.Log("%s: %v", step.name, time.Since(began).Round(time.Millisecond))
+		for _, n := range r.nodes {
+			if err := n.alive(); err != nil {
+				return fmt.Errorf("rack: %s: %w", step.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// add makes a node, and starts its engine.
+func (r *rack) add() (*node, error) {
+	i := len(r.nodes)
+	e := &engine{name: fmt.Sprintf("engine %d", i), socket: filepath.Join(r.Dir, fmt.Sprintf("e%d", i))}
+	n := &node{number: i, engine: e}
+	r.nodes = append(r.nodes, n)
+	return n, n.engine.start(&r.Config)
+}
+
+func (r *rack) start() error {
+	for range r.Engines {
+		if _, err := r.add(); err != nil {
+			return err
+		}
+	}
+	return each(r.nodes, (*node).open)
+}
+
+// neighbours calls f for each pair of nodes that talk with each other, once.
+func (r *rack) neighbours(f func(a, b *node) error) error {
+	n := len(r.nodes)
+	for i, a := range r.nodes {
+		for d := 1; d <= min(following, (n-1)/2); d++ {
+			if err := f(a, r.nodes[(i+d)%n]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// connect connects all neighbours, and lets them exchange data.
+func (r *rack) connect() error {
+	began := time.Now()
+	if err := r.neighbours(link); err != nil {
+		return err
+	}
+	if err := each(r.nodes, (*node).connect); err != nil {
+		return err
+	}
+	r.Log("%d pairs of queue pairs are connected after %v", r.pairs(), time.Since(began).Round(time.Millisecond))
+	_, err := r.exchange(r.nodes, all, "data between all")
+	return err
+}
+
+func (r *rack) pairs() (n int) {
+	for _, a := range r.nodes {
+		n += len(a.peers)
+	}
+	return n / 2
+}
+
+// exchange lets nodes exchange data, and returns the longest time that one of them has waited for its data.
+// what is what the log calls it; "": the log says nothing.
+func (r *rack) exchange(
+	nodes []*node, with func(*node) bool, what string,
+) (longest time.Duration, err error) {
+	began := time.Now()
+	for range r.Rounds {
+		r.round++
+		took, err := round(nodes, with, r.round)
+		if err != nil {
+			return longest, err
+		}
+		longest = max(longest, took)
+	}
+	if what != "" {
+		r.Log("%s: %d rounds in %v, the longest wait of a node %v", what, r.Rounds,
+			time.Since(began).Round(time.Millisecond), longest.Round(time.Millisecond))
+	}
+	return longest, nil
+}
+
+// idle measures what the engines take.
+func (r *rack) idle() error {
+	if r.Quiet > 0 {
+		time.Sleep(r.Quiet)
+	}
+	u, err := measure(r.nodes, r.Idle)
+	if err != nil {
+		return err
+	}
+	r.Log("idle, with %d pairs of queue pairs: %v", r.pairs(), u)
+	if r.Quiet == 0 {
+		return nil
+	}
+	if err := r.disconnect(r.nodes); err != nil {
+		return err
+	}
+	time.Sleep(r.Quiet)
+	if u, err = measure(r.nodes, r.Idle); err != nil {
+		return err
+	}
+	r.Log("idle, without queue pairs: %v", u)
+	if s, err := os.Stat(r.Pool); err == nil {
+		r.Log("the pool has %d MiB", s.Size()>>20)
+	}
+	if err := r.neighbours(link); err != nil {
+		return err
+	}
+	if err := each(r.nodes, (*node).connect); err != nil {
+		return err
+	}
+	_, err = r.exchange(r.nodes, all, "data between all again")
+	return err
+}
+
+// disconnect closes all queue pairs of nodes, and those at their other ends.
+func (r *rack) disconnect(nodes []*node) error {
+	for _, n := range nodes {
+		for _, e := range slices.Clone(n.peers) {
+			if err := errors.Join(e.close(), e.back.close()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// grow starts one engine more, and waits until all others know it.
+func (r *rack) grow() error {
+	old := slices.Clone(r.nodes)
+	n, err := r.add()
+	if err != nil {
+		return err
+	}
+	if err := n.open(); err != nil {
+		return err
+	}
+	ready := time.Now()
+	deadline := ready.Add(patience)
+	for _, o := range old {
+		for !o.knows(n.ctx.Device()) {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%s does not know %s after %v", o.name, n.name, patience)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	r.Log("all know a new engine %v after it serves, which was %v after the start of its process",
+		time.Since(ready).Round(time.Millisecond), ready.Sub(n.began).Round(time.Millisecond))
+	if err := link(old[0], n); err != nil {
+		return err
+	}
+	both := []*node{old[0], n}
+	if err := each(both, (*node).connect); err != nil {
+		return err
+	}
+	_, err = r.exchange(both, func(n *node) bool { return slices.Contains(both, n) }, "data with it")
+	return err
+}
+
+// knows reports whether a node's engine can reach an engine.
+func (n *node) knows(device uint64) bool {
+	var list []links.Report
+	if unixsock.Query(n.socket+nicless.LinksSuffix, patience, &list) != nil {
+		return false
+	}
+	for _, l := range list {
+		for _, p := range l.Peers {
+			if p.GUID == device && p.Up {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// kill kills each fourth engine while the others exchange data, lets it come back, and lets all exchange
+// data.
+func (r *rack) kill() error {
+	last := r.nodes[len(r.nodes)-1] // the new one, which has one neighbour
+	if err := r.disconnect([]*node{last}); err != nil {
+		return err
+	}
+	dies := func(n *node) bool { return n.number%4 == 1 }
+	lives := func(n *node) bool { return !dies(n) && n != last }
+	var dead, left []*node
+	for _, n := range r.nodes[:len(r.nodes)-1] {
+		if dies(n) {
+			dead = append(dead, n)
+		} else {
+			left = append(left, n)
+		}
+	}
+	if _, err := r.exchange(left, lives, "data before the kill"); err != nil {
+		return err
+	}
+	for _, n := range left { // queue pairs with those that die have work under way
+		for _, e := range n.among(dies) {
+			if err := e.post(0); err != nil {
+				return err
+			}
+		}
+	}
+	for _, n := range dead {
+		n.engine.kill()
+	}
+	for _, n := range dead {
+		<-n.ended
+	}
+	var longest time.Duration
+	for end := time.Now().Add(deathTime); time.Now().Before(end); {
+		took, err := r.exchange(left, lives, "")
+		if err != nil {
+			return err
+		}
+		longest = max(longest, took)
+	}
+	r.Log("data between those that live, %d killed: rounds for %v, the longest wait of a node %v",
+		len(dead), deathTime, longest.Round(time.Millisecond))
+	return r.comeBack(dead, left, dies, lives)
+}
+
+// comeBack starts the dead engines again.
+func (r *rack) comeBack(dead, left []*node, dies, lives func(*node) bool) error {
+	for _, n := range dead {
+		_ = n.ctx.Close()
+		if err := n.engine.start(&r.Config); err != nil {
+			return err
+		}
+	}
+	opened := make(chan error, 1)
+	go func() { opened <- each(dead, (*node).open) }()
+	if _, err := r.exchange(left, lives, "data between those that live, while the others come back"); err != nil {
+		return err
+	}
+	if err := <-opened; err != nil {
+		return err
+	}
+	for _, n := range left {
+		for _, e := range n.among(dies) {
+			if err := e.close(); err != nil {
+				return err
+			}
+		}
+	}
+	n := len(r.nodes) - 1
+	r.nodes, dead = r.nodes[:n], r.nodes[n:] // the new one stays as it is
+	defer func() { r.nodes = append(r.nodes, dead...) }()
+	err := r.neighbours(func(a, b *node) error {
+		if dies(a) || dies(b) {
+			return link(a, b)
+		}
+		return nil
+	})
+	if err == nil {
+		err = each(r.nodes, (*node).connect)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.exchange(r.nodes, all, "data between all, after the return")
+	return err
+}

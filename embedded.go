@@ -18,6 +18,7 @@ import (
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/summary"
 	"github.com/nicless/nicless/server"
 	"github.com/nicless/nicless/state"
 	"github.com/nicless/nicless/verbs"
@@ -319,7 +320,7 @@ func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener
 		return err
 	}
 	defer closeLinks()
-	closeState, err := server.ServeState(e, path+state.Suffix, mode)
+	closeState, err := server.ServeFabricState(e, table.Survey, path+state.Suffix, mode)
 	if err != nil {
 		return err
 	}
@@ -373,10 +374,20 @@ func (c Config) openLinks(ctx context.Context, e *engine.Engine) (*links.Table, 
 	if err != nil {
 		return nil, fmt.Errorf("nicless: LinkUsers: %w", err)
 	}
+	disclosure, err := links.ParseDisclosure(c.Disclose)
+	if err != nil {
+		return nil, fmt.Errorf("nicless: Disclose: %w", err)
+	}
 	t, err := links.Open(ctx, nic.Of(e), o, c.Log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLink, err)
 	}
+	t.SetSummary(disclosure, func() (*state.Summary, error) {
+		clients := &state.Request{Kinds: []state.Kind{state.Clients}}
+		return summary.Gather(func(give func(*state.Line) error) error {
+			return e.State(uint32(os.Getuid()), clients, give)
+		})
+	})
 	return t, nil
 }
 

@@ -99,6 +99,11 @@ type Config struct {
 	// serve all clients.
 	LinkUsers []string
 
+	// Disclose says how much the engine says to the other engines on its links that ask what it does, as
+	// nicless links --all does: "counts" of what its programs have and did, "programs" for their names and
+	// counts too, or "nothing". "" means "counts".
+	Disclose string
+
 	// VerbsLinks has the link layers of these devices, in turn: "ethernet" (RoCE) or
 	// "infiniband". None means Ethernet for all.
 	VerbsLinks []string

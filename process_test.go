@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 			}
 			mode = 0o666
 		}
-		cfg := Config{Links: strings.Fields(os.Getenv("NICLESS_TEST_LINKS"))}
+		cfg := Config{Links: strings.Fields(os.Getenv("NICLESS_TEST_LINKS")), Disclose: os.Getenv("NICLESS_TEST_DISCLOSE")}
 		err := Serve(context.Background(), os.Args[1], mode, cfg, func() { fmt.Println("ready") })
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -34,6 +34,7 @@ const (
 // A stateServer answers requests for the state of an engine.
 type stateServer struct {
 	e        *engine.Engine
+	fabric   func() []state.Peer // nil: the engine knows of no others
 	patience time.Duration
 
 	mu      sync.Mutex
@@ -45,7 +46,15 @@ type stateServer struct {
 // that an engine has left there is replaced; anything else there is an error. mode is the socket's permission
 // bits. It returns when it listens. When stop has returned, no file is left at path.
 func ServeState(e *engine.Engine, path string, mode fs.FileMode) (stop func(), err error) {
-	s := &stateServer{e: e, patience: stateTime, readers: make(map[uint32]int)}
+	return ServeFabricState(e, nil, path, mode)
+}
+
+// ServeFabricState is ServeState for an engine with links. fabric returns the engine and all others to which
+// these lead, after having asked them, and is called on any goroutine; nobody changes its result.
+func ServeFabricState(
+	e *engine.Engine, fabric func() []state.Peer, path string, mode fs.FileMode,
+) (stop func(), err error) {
+	s := &stateServer{e: e, fabric: fabric, patience: stateTime, readers: make(map[uint32]int)}
 	return s.listen(path, mode)
 }
 
@@ -160,7 +169,7 @@ func (s *stateServer) answer(c *net.UnixConn, uid uint32) {
 	if err != nil {
 		last = &state.Line{Refused: err.Error()}
 	} else {
-		err := s.e.State(uid, r, func(l *state.Line) error {
+		err := s.lines(uid, r, func(l *state.Line) error {
 			if l.Refused != "" {
 				last = l // in place of End
 				return nil
@@ -177,6 +186,31 @@ func (s *stateServer) answer(c *net.UnixConn, uid uint32) {
 	if err != nil {
 		drain(c, s.patience)
 	}
+}
+
+// lines gives the lines of an answer.
+func (s *stateServer) lines(uid uint32, r *state.Request, give func(*state.Line) error) error {
+	switch {
+	case !r.Fabric:
+		return s.e.State(uid, r, give)
+	case s.fabric == nil:
+		return give(&state.Line{Refused: "this engine has no links to others"})
+	case r.Ring != nil || len(r.Kinds) > 0 || r.PID != 0 || r.Queue != 0:
+		return give(&state.Line{Refused: "engines of the fabric are asked for alone, without kinds, pid, queue and ring"})
+	}
+	for _, p := range s.fabric() {
+		if p.Summary != nil && !sees(uid) {
+			// Users of this machine see programs of their own (nicless status), and users of others have no
+			// numbers here.
+			counts := *p.Summary
+			counts.Disclosed, counts.Programs = false, nil
+			p.Summary = &counts
+		}
+		if err := give(&state.Line{Peer: &p}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // request reads a request: a line of JSON.

@@ -216,3 +216,38 @@ func TestRefusedReaderIsNotRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, request, string(unread))
 }
+
+// Engines of the fabric are asked for alone. A user who is neither root nor the engine's gets counts of them,
+// and no programs.
+func TestFabricOfUsers(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	r.start()
+	told := &state.Summary{Queues: 3, Disclosed: true, Programs: []state.Program{{Name: "p"}}}
+	list := []state.Peer{{GUID: "1", Up: true, Summary: told}, {GUID: "2", Why: "it is down"}}
+	path := filepath.Join(t.TempDir(), "s")
+	stop, err := ServeFabricState(r.e, func() []state.Peer { return list }, path+state.Suffix, 0o600)
+	require.NoError(t, err)
+	defer stop()
+	s, err := state.Read(r.patience, path, state.Request{Fabric: true})
+	require.NoError(t, err)
+	require.Equal(t, list, s.Peers)
+	_, err = state.Read(r.patience, path, state.Request{Fabric: true, PID: 1})
+	require.ErrorContains(t, err, "engines of the fabric are asked for alone")
+
+	var got []state.Peer
+	server := &stateServer{e: r.e, fabric: func() []state.Peer { return list }}
+	stranger := uint32(os.Getuid()) + 1
+	require.NoError(t, server.lines(stranger, &state.Request{Fabric: true}, func(l *state.Line) error {
+		got = append(got, *l.Peer)
+		return nil
+	}))
+	require.Equal(t, []state.Peer{{GUID: "1", Up: true, Summary: &state.Summary{Queues: 3}}, list[1]}, got)
+	require.NotEmpty(t, told.Programs, "others get them still")
+
+	alone := filepath.Join(t.TempDir(), "s")
+	stopAlone, err := ServeState(r.e, alone+state.Suffix, 0o600)
+	require.NoError(t, err)
+	defer stopAlone()
+	_, err = state.Read(r.patience, alone, state.Request{Fabric: true})
+	require.ErrorContains(t, err, "this engine has no links to others")
+}

@@ -20,6 +20,7 @@
 // # Files
 //
 //   - device.go, queue.go: the objects
+//   - fabric.go: the engines of the fabric
 //   - request.go: what is asked, and the lines of an answer
 //   - read.go: asks an engine
 package state

@@ -21,6 +21,7 @@ type Snapshot struct {
 	CQs     []CQ      `json:"cqs"`
 	SRQs    []SRQ     `json:"srqs"`
 	Ring    *Ring     `json:"ring,omitempty"`
+	Peers   []Peer    `json:"peers,omitempty"`
 }
 
 // ErrRefused is wrapped in the error of Read if the engine says why it does not answer.
@@ -92,6 +93,8 @@ func (s *Snapshot) add(l *Line) {
 		s.SRQs = append(s.SRQs, *l.SRQ)
 	case l.Ring != nil:
 		s.Ring = l.Ring
+	case l.Peer != nil:
+		s.Peers = append(s.Peers, *l.Peer)
 	}
 }
 

@@ -10,6 +10,10 @@ type Request struct {
 	Queue uint32 `json:"queue,omitempty"` // only this queue pair, its client, and its CQs and SRQ
 
 	Ring *RingRequest `json:"ring,omitempty"` // a part of a ring, in place of all objects
+
+	// Fabric asks, in place of all objects, for this engine and all others to which its links lead. The
+	// engine asks these, and answers after some seconds at most.
+	Fabric bool `json:"fabric,omitempty"`
 }
 
 // A Kind is a kind of objects.
@@ -44,6 +48,7 @@ type Line struct {
 	CQ      *CQ     `json:"cq,omitempty"`
 	SRQ     *SRQ    `json:"srq,omitempty"`
 	Ring    *Ring   `json:"ring,omitempty"`
+	Peer    *Peer   `json:"peer,omitempty"`    // if Fabric was asked
 	End     bool    `json:"end,omitempty"`     // the last line of a whole answer
 	Refused string  `json:"refused,omitempty"` // why there is no answer, or no more of it
 }

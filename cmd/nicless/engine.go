@@ -44,8 +44,7 @@ Flags:
                       --cpu (default: one thread)
   --dma-cores LIST    start a thread that copies long transfers on each of these
                       cores; choose none of the engine's (docs/TUNING.md)
-  --populate          allocate the pages of a region when it is created, so that
-                      the engine never waits for one (docs/SECURITY.md)
+  --populate          allocate the pages of a region at once (docs/SECURITY.md)
   --idle POLICY       what the engine does when it has no work: sleep until a
                       client wakes it, spin, or umwait, which rests the core
                       between polls and needs WAITPKG (default: sleep)
@@ -81,6 +80,7 @@ Flags:
                       they have keys (nicless key --help). See docs/FABRIC.md
   --link-users LIST   users, by name or uid, for whose programs auto opens RoCE,
                       or all (default: root and the engine's user)
+  --disclose WHAT     to other engines: counts (default), programs too, nothing
   --faults FILE       obey rules of faults, for all clients (docs/FAULTS.md)
   --sanitize          print mistakes of clients (docs/SANITIZER.md); slows them
   --metrics ADDRESS   serve metrics for Prometheus, such as at 127.0.0.1:9464;
@@ -102,6 +102,7 @@ type engineFlags struct {
 	links                                       []string
 	fabric                                      []string
 	linkUsers                                   []string
+	disclose                                    string
 	users                                       string // a lock file; "": only a signal ends the engine
 	faults                                      string
 	metrics                                     string // address; "": none
@@ -151,6 +152,7 @@ func newEngine() *cobra.Command {
 	c.Flags().BoolVar(&f.noGuard, "no-guard-posts", false, "trust the order of their stores: the default")
 	c.Flags().StringArrayVar(&f.fabric, "link", nil, "a link to other engines and hosts")
 	c.Flags().StringSliceVar(&f.linkUsers, "link-users", nil, "users for whom RoCE opens by itself")
+	c.Flags().StringVar(&f.disclose, "disclose", "counts", "what other engines on its links are told")
 	c.Flags().StringVar(&f.faults, "faults", "", "rules of faults")
 	_ = c.MarkFlagFilename("faults")
 	c.Flags().BoolVar(&f.sanitize, "sanitize", false, "print mistakes of clients")
@@ -164,6 +166,8 @@ func newEngine() *cobra.Command {
 	_ = c.RegisterFlagCompletionFunc("idle",
 		cobra.FixedCompletions([]string{"sleep", "spin", "umwait"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("link", completeLink)
+	_ = c.RegisterFlagCompletionFunc("disclose",
+		cobra.FixedCompletions([]string{"counts", "programs", "nothing"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(
 		[]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -262,6 +266,10 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		return usagef("add --link auto", "engine: --link-users: only the link auto asks for users; --link auto is missing")
 	}
 	cfg.LinkUsers = f.linkUsers
+	if _, err := links.ParseDisclosure(f.disclose); err != nil {
+		return usagef("counts, programs and nothing are possible", "engine: --disclose %q", f.disclose)
+	}
+	cfg.Disclose = f.disclose
 	cfg.Populate = f.populate
 	cfg.DMACores, err = parseCores("engine", "dma-cores", f.dma)
 	if err != nil {

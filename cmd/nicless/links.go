@@ -33,12 +33,18 @@ encrypted. Nodes that have not joined a pool share a row. The network interfaces
 of "nicless net up" are printed too, with their peers and counts, or that they
 do not answer.
 
+--all asks all these engines what they do, and prints them as one device: what
+their programs have, rates of half a second, and trouble, the worst first. Root
+and the engine's user see the programs too, where nicless engine --disclose says
+so.
+
 Usage:
-  nicless links [--engine PATH] [--all-peers] [--rates TIME | --json]
+  nicless links [--engine PATH] [--all] [--all-peers] [--rates TIME | --json]
 
 Flags:
   --engine PATH   socket of the engine (default: that of nicless run; in its
                   programs, also with --private, the one that they use)
+  --all           print what the engine and all others on its links do
   --all-peers     print all peers, also of a link with more than 16
   --rates TIME    measure for so long, and print packets of a second too
   --json          print JSON, with all peers
@@ -46,12 +52,13 @@ Flags:
 Example:
   nicless links
   nicless links --rates 1s
+  nicless links --all
   nicless links --engine $XDG_RUNTIME_DIR/nicless.sock --json
 `
 
 func newLinks() *cobra.Command {
 	var socket string
-	var asJSON bool
+	var asJSON, fabric bool
 	var table linkTable
 	var over time.Duration
 	c := &cobra.Command{
@@ -65,11 +72,18 @@ func newLinks() *cobra.Command {
 					return err
 				}
 			}
+			if fabric {
+				if over != 0 {
+					return usagef("leave one of them out", "links: --all has rates; --all and --rates exclude each other")
+				}
+				return printFabric(c.Context(), c.OutOrStdout(), socket, asJSON, table.all)
+			}
 			return printLinks(c.Context(), c.OutOrStdout(), socket, asJSON, table, over)
 		},
 	}
 	c.Flags().StringVar(&socket, "engine", "", "socket of the engine")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&fabric, "all", false, "print what all engines do")
 	c.Flags().BoolVar(&table.all, "all-peers", false, "print all peers of a link")
 	c.Flags().DurationVar(&over, "rates", 0, "print rates, measured for so long")
 	_ = c.MarkFlagFilename("engine")

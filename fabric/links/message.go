@@ -77,11 +77,14 @@ func (t *Table) takeMessage(from *nic.Path, b []byte) bool {
 			m.Device = 0
 		}
 	}
-	if d.To == 0 {
+	switch {
+	case d.To == 0:
 		t.takeNamed(m)
-		return true
+	case d.To == answerBox && d.From == answerBox: // no client: a client's box is in From
+		t.takeSummary(from, m)
+	default:
+		t.dev.Deliver(d.To, m)
 	}
-	t.dev.Deliver(d.To, m)
 	return true
 }
 
@@ -111,7 +114,7 @@ func (t *Table) takeNamed(m nic.BoxMessage) {
 	}
 }
 
-// answerBox is the box from which the engine itself answers. No client has it, except by chance.
+// answerBox is the box of the engine itself. No client has it, except by chance.
 const answerBox = ^uint64(0)
 
 // boxesOf returns the boxes of the clients of this engine that have announced a name for all.

@@ -50,6 +50,9 @@ type Table struct {
 	local      atomic.Pointer[func(gid [16]byte, lid uint16) bool]
 	management atomic.Pointer[func(packet []byte, network bool)]
 	notes      atomic.Pointer[func() []string]
+	answerer   atomic.Pointer[answerer]     // of other engines' questions; nil: they get no answer
+	questions  atomic.Pointer[chan request] // to the answerer
+	survey     survey
 
 	mu     sync.Mutex // not held while the engine's thread is waited for, except to open RoCE
 	held   map[netip.Addr]*holding
@@ -57,7 +60,8 @@ type Table struct {
 	closed bool
 
 	announcing sync.WaitGroup // the goroutine of startAnnouncing
-	ends       chan struct{}  // closed when that goroutine has to end
+	answering  sync.WaitGroup // that of SetSummary
+	ends       chan struct{}  // closed when these goroutines have to end
 	end        sync.Once      // closes ends
 
 	opening sync.Mutex // held while RoCE, or a local address of it, is opened or closed
@@ -147,6 +151,7 @@ func (t *Table) Close() (err error) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	t.stopAnnouncing()
+	t.answering.Wait()
 	t.dev.OnMessage(nil)
 	t.dev.SetRouter(nil)
 	s := t.current.Swap(&snapshot{})

@@ -72,6 +72,21 @@ func (c *Carrier) route(to nic.Address, find func(key, *local) (*path, error)) (
 	return nic.Path{Port: c.port(), Number: p.number, Source: p.source.number, MTU: p.MTU()}, nil
 }
 
+// PeerPath returns the path to a remote address with which packets are exchanged, from whichever local
+// address, and whether there is one: strangers have none.
+func (c *Carrier) PeerPath(remote netip.Addr) (nic.Path, bool) {
+	port := c.port()
+	if port == nil || !c.allowed(remote) {
+		return nic.Path{}, false
+	}
+	for _, l := range *c.locals.Load() {
+		if p := c.paths.peer(key{local: l.number, remote: remote.As16(), hops: defaultHops}); p != nil {
+			return nic.Path{Port: port, Number: p.number, Source: p.source.number, MTU: p.MTU()}, true
+		}
+	}
+	return nic.Path{}, false
+}
+
 // Release ends one hold of a path that Hold has returned.
 func (c *Carrier) Release(p nic.Path) { c.paths.release(p.Number) }
 

@@ -92,6 +92,16 @@ func (t *table) known(k key) *path {
 	return p
 }
 
+// peer returns the path with a key, if it is none of a stranger's, without noting a use.
+func (t *table) peer(k key) *path {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.paths[k]; p != nil && !p.isStranger() {
+		return p
+	}
+	return nil
+}
+
 // touch notes that a path is used now.
 func (t *table) touch(p *path) {
 	if p.refs == 0 {

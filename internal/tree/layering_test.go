@@ -73,6 +73,9 @@ var mayImport = map[string][]string{
 	// The state of a device's objects, for those who look at it.
 	"state": {},
 
+	// The form in which engines of a fabric say to each other what they do.
+	"internal/summary": {"internal/control", "state"},
+
 	// Forms of a trace that people and programs look at.
 	"trace/text":     {"trace", "trace/objects", "wqe", "cqe", "packet"},
 	"trace/jsonl":    {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet", "field"},
@@ -179,7 +182,7 @@ var mayImport = map[string][]string{
 	"fabric/auth": {"fabric"},
 	"fabric/roce": {"fabric", "fabric/auth", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/budget", "internal/shm", "internal/cpu"},
 	// For the server of verbs programs, too.
-	"fabric/links": {"fabric", "fabric/auth", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/board", "internal/nic", "internal/rendezvous", "internal/unixsock", "verbs"},
+	"fabric/links": {"fabric", "fabric/auth", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/board", "internal/nic", "internal/rendezvous", "internal/summary", "internal/unixsock", "state", "verbs"},
 	"fabric/pool":  {"fabric", "internal/board", "internal/nic", "internal/packetring", "internal/shm", "internal/cpu", "internal/platform"},
 	"fabric/ucx":   {"fabric", "fabric/auth", "internal/board", "internal/nic", "internal/packetring", "internal/shm"},
 
@@ -223,7 +226,7 @@ var mayImport = map[string][]string{
 	"deploy/nicless-device-plugin": {"deploy/internal/engines", "deploy/internal/plugin"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/rendezvous", "internal/control", "internal/platform", "internal/clock", "internal/guardpages", "internal/inside", "state", "trace", "sanitize"},
+	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/rendezvous", "internal/control", "internal/platform", "internal/clock", "internal/guardpages", "internal/inside", "internal/summary", "state", "trace", "sanitize"},
 
 	// Devices for tests of programs. The root package lets package niclesstest in by internal/inside.
 	"internal/inside": {"hostpath", "internal/control", "internal/platform"},

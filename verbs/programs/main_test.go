@@ -195,6 +195,7 @@ var checks = map[string][]string{
 	"dmabuf":   {"dmabuf.c", "buffer.c", "device.c", "check.c"},
 	"xrc":      {"xrc.c", "check.c"},
 	"life":     {"life.c", "check.c"},
+	"fatal":    {"fatal.c", "check.c"},
 	"pace":     {"pace.c", "check.c"},
 	"trust":    {"trust.c", "check.c"},
 	"datagram": {"datagram.c", "check.c"},

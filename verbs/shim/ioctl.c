@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
 /* How many answers with needs are accepted before the last answer. */
@@ -183,6 +184,13 @@ static int apply(struct call *c, struct writes *w, const struct nv_out *o, const
 	return EPROTO;
 }
 
+/* Notes the descriptors of an answer that the program gets: they end with the server. */
+static void note_ends(const struct call *c) {
+	int i;
+	for (i = 0; i < c->p->in_count; i++)
+		nv_final_add(c->p, c->p->in_fds[i], c->hdr.object == UVERBS_OBJECT_ASYNC_EVENT);
+}
+
 /* Writes the answer to the program's memory. The program gets the descriptors only if the
  * whole answer could be written. */
 static int answer(struct call *c) {
@@ -210,6 +218,7 @@ static int answer(struct call *c) {
 	}
 	if (flush(c, &w) != 0)
 		return EFAULT;
+	note_ends(c);
 	p->in_count = 0;
 	return 0;
 }

@@ -8,7 +8,8 @@
  *   server.c     one request and its answer
  *   addresses.c  the addresses of the network namespace
  *   contexts.c   which sockets are devices
- *   lost.c       ends the program after the end of the engine
+ *   lost.c       ends the program after the end of the engine, if it does not hear of it
+ *   final.c      the last event of a device, and the errors after it
  *   copy.c       access to the program's memory without faults
  *   paths.c      paths below /sys and /dev/infiniband
  *   counter.c    files of counters
@@ -240,8 +241,26 @@ int nv_open_device(uint32_t device, int flags);
 
 /* lost.c */
 
-/* Arranges that this process ends when the other end of fd, a context's socket, is closed. */
+/* Arranges that this process ends some time after the other end of fd, a context's socket, is closed, unless
+ * nv_heard is called. */
 void nv_watch(int fd);
+
+/* Notes that the program has read DEVICE_FATAL. */
+void nv_heard(void);
+
+/* final.c */
+
+/* Notes a descriptor of a device: for asynchronous events, or a completion channel. Called under the
+ * lock. */
+void nv_final_add(const struct nv_process *p, int fd, bool events);
+
+/* Returns the result of a read of at most count bytes from fd, and sets errno if that is -1. n is the
+ * kernel's result, 0 or more, with so many bytes in data. */
+ssize_t nv_final_read(int fd, void *data, size_t count, ssize_t n);
+
+/* Reports whether there are such descriptors. */
+extern uint32_t nv_ends;
+static inline bool nv_has_ends(void) { return __atomic_load_n(&nv_ends, __ATOMIC_RELAXED) != 0; }
 
 /* Returns the cookie of a socket; 0: fd is no socket, or the kernel has no cookies. */
 uint64_t nv_cookie(int fd);

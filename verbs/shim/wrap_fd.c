@@ -52,12 +52,14 @@ NV_EXPORT ssize_t write(int fd, const void *data, size_t count) {
 	return -1;
 }
 
-/* A read from anything else than a file of MADs costs one more load. */
+/* A read from anything else than a file of MADs costs two more loads, and in programs with devices a
+ * comparison of its result. */
 NV_EXPORT ssize_t read(int fd, void *data, size_t count) {
 	ssize_t n;
 	if (nv_has_mads() && nv_mad_read(&n, fd, data, count))
 		return n;
-	return NV_REAL(read)(fd, data, count);
+	n = NV_REAL(read)(fd, data, count);
+	return n >= 0 && nv_has_ends() ? nv_final_read(fd, data, count, n) : n;
 }
 
 /* Compilers replace read with this in fortified programs. */
@@ -66,5 +68,6 @@ NV_EXPORT ssize_t __read_chk(int fd, void *data, size_t count, size_t size) {
 	ssize_t n;
 	if (count <= size && nv_has_mads() && nv_mad_read(&n, fd, data, count))
 		return n;
-	return NV_REAL(__read_chk)(fd, data, count, size);
+	n = NV_REAL(__read_chk)(fd, data, count, size);
+	return n >= 0 && nv_has_ends() ? nv_final_read(fd, data, count, n) : n;
 }

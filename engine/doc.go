@@ -82,6 +82,7 @@
 //     (subuid); what is counted (resource)
 //   - internal/recent: which explanations are kept for those who look later
 //   - internal/boxes: which messages of clients wait for other clients
+//   - internal/recovery: counts of losses for each path; how many packets may be on the way
 //   - internal/rights: which access rights the device knows; their names
 //   - internal/scan: when so many strays come on a path that it closes, and when the scan is over
 //   - internal/sealer: whether memory of a client is sealed, by a process of its own
@@ -263,7 +264,8 @@
 //     (transport/responder.go).
 //   - Packets are sent again and again: takeAnswer, requestAgain (transport/answers.go), timedOut, notReady
 //     (transport/timer.go), sendNAK (transport/ack.go).
-//   - A link is slow: CanSend, Grow, Shrink (object/outbound.go). A link is given up: Fail (object/port.go).
+//   - A link is slow: CanSend (object/outbound.go), Grow, Shrink (recovery/limit.go). A link is given up:
+//     Fail (object/port.go).
 //
 // Connections are not here: see packages server and verbs.
 package engine

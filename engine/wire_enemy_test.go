@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
@@ -160,7 +161,7 @@ func TestPartsOfAReadOneAfterAnother(t *testing.T) {
 	q.q.Attr.MaxDestRdAtomic = 1
 	from, to := p.h.full(100_000, 1), q.h.full(100_000, 7)
 	out := &p.q.Wire.Out
-	out.Window = object.LeastWindow
+	out.Window = recovery.Least
 	p.post(ctrl(wqe.OpRDMARead), to.raddr(0), from.data(0, 100_000))
 	r.carried(1)
 	out.Window = out.Full

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
@@ -138,15 +139,15 @@ var fastRuleScenes = map[string]func(x *wireTarget, p, q *end){
 		x.e.ServePorts(true)
 	},
 	"more WRITEs than the window": func(x *wireTarget, p, q *end) {
-		p.q.Wire.Out.Window = object.LeastWindow
-		for i := range object.LeastWindow + 2 {
+		p.q.Wire.Out.Window = recovery.Least
+		for i := range recovery.Least + 2 {
 			x.postWrite(8*i, 8, 0)
 		}
 		x.e.Step()
 	},
 	"more READs than the window": func(x *wireTarget, p, q *end) {
-		p.q.Wire.Out.Window = object.LeastWindow
-		for i := range object.LeastWindow + 2 {
+		p.q.Wire.Out.Window = recovery.Least
+		for i := range recovery.Least + 2 {
 			x.postRead(8*i, 8)
 		}
 		x.e.Step()

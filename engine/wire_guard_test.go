@@ -11,6 +11,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/loop"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/engine/internal/scan"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/clock"
@@ -419,13 +420,13 @@ func TestFloodOfCNPs(t *testing.T) {
 		s.r.e.Step()
 	}
 	flood()
-	require.Equal(t, max(full/2, object.LeastWindow), r.Window, "once, while nothing is acknowledged")
+	require.Equal(t, max(full/2, recovery.Least), r.Window, "once, while nothing is acknowledged")
 	for i := range 20 {
 		flood()
 		p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 8192))
 		s.r.settle()
 		p.good()
-		require.GreaterOrEqual(t, r.Window, uint32(object.LeastWindow), i)
+		require.GreaterOrEqual(t, r.Window, uint32(recovery.Least), i)
 	}
 	s.r.same(from.mem, to.mem, "what was written")
 	require.Equal(t, uint64(21*40), p.q.Wire.Port.Stats.Marks)

@@ -77,5 +77,5 @@ var plantedWireRules = []plantedChange{
 	{"a guess ends the connection", "internal/transport/scan_guard.go", "!q.Wire.Guard.Requests.Doubtful(sh.Now())", "true", "TestGuessWith"},
 	{"forged answers are not counted", "internal/transport/answers.go", "\t\tsh.countStray(p, q, far, true)\n", "", "TestScanWithForged"},
 	{"retries run out while answers are dropped", "internal/transport/timer.go", "\tif !answersDropped {\n", "\t{\n", "TestScanWithForged"},
-	{"every CNP shrinks the window", "internal/object/outbound.go", "\tif packet.DiffPSN(r.UNA, r.cnpAfter) < 0 && packet", "\tif false && packet", "TestFloodOf"},
+	{"every CNP shrinks the window", "internal/recovery/limit.go", "\tif packet.DiffPSN(una, l.cnpAfter) < 0 && packet", "\tif false && packet", "TestFloodOf"},
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -95,7 +96,7 @@ func TestAClosedWindowAsksForAnAcknowledgement(t *testing.T) {
 	holdClock(r.e)
 	const packets = 3*transport.ACKEvery + 1
 	from, to := p.h.full(packets*256, 1), q.h.full(packets*256, 7)
-	for window := uint32(object.LeastWindow); window <= packets; window++ {
+	for window := uint32(recovery.Least); window <= packets; window++ {
 		p.q.Wire.Out.Window, p.q.Wire.Out.Full = window, window
 		copy(from.mem, pattern(len(from.mem), byte(window)))
 		p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, packets*256))

@@ -151,10 +151,11 @@ func (d *testDevice) AddPort(nic.PortConfig) (nic.Port, error) {
 
 type testPort struct{ sent [][]byte }
 
-func (p *testPort) Arrived()             {}
-func (p *testPort) SetUp(bool)           {}
-func (p *testPort) Stats() nic.PortStats { return nic.PortStats{} }
-func (p *testPort) Close() error         { return nil }
+func (p *testPort) Arrived()                              {}
+func (p *testPort) SetUp(bool)                            {}
+func (p *testPort) Stats() nic.PortStats                  { return nic.PortStats{} }
+func (p *testPort) PathCounts() map[uint32]nic.PathCounts { return nil }
+func (p *testPort) Close() error                          { return nil }
 func (p *testPort) SendManagement(_ uint32, head, payload []byte) error {
 	p.sent = append(p.sent, append(append([]byte(nil), head...), payload...))
 	return nil

@@ -52,6 +52,7 @@ func (p enginePort) SetUp(up bool) {
 
 func (p enginePort) SendManagement(uint32, []byte, []byte) error { panic("roce: not used") }
 func (p enginePort) Stats() nic.PortStats                        { return nic.PortStats{} }
+func (p enginePort) PathCounts() map[uint32]nic.PathCounts       { return nil }
 func (p enginePort) Close() error                                { p.h.closed.Store(true); return nil }
 
 // newHost returns a host with a carrier that is not started.

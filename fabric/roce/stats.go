@@ -197,6 +197,10 @@ func (c *Carrier) Name() string { return c.cfg.Name }
 func (c *Carrier) Peers() []fabric.Peer {
 	var peers []fabric.Peer
 	sent := make(map[*path]uint64)
+	var losses map[uint32]nic.PathCounts
+	if port := c.port(); port != nil {
+		losses = port.PathCounts()
+	}
 	c.paths.each(func(p *path) { sent[p.source] += p.sent.Load() })
 	c.paths.each(func(p *path) {
 		if p.source != p || p.isStranger() {
@@ -212,7 +216,8 @@ func (c *Carrier) Peers() []fabric.Peer {
 			}
 		}
 		p.peer.report(&peer)
-		peer.Stats = nic.PortStats{Up: peer.Up, Sent: sent[p], Received: p.received.Load()}
+		peer.Stats = nic.PortStats{Up: peer.Up, Sent: sent[p], Received: p.received.Load(),
+			Resent: losses[p.number].Resent, Timeouts: losses[p.number].Timeouts}
 		peers = append(peers, peer)
 	})
 	slices.SortFunc(peers, func(a, b fabric.Peer) int { return strings.Compare(a.Name, b.Name) })

@@ -72,6 +72,10 @@ type Port interface {
 	// Stats returns the counts of the port.
 	Stats() PortStats
 
+	// PathCounts returns counts for each path on which queue pairs were connected (Path.Source). A port
+	// drops the counts of some of the paths that no queue pair uses any more if there are more than 8192.
+	PathCounts() map[uint32]PathCounts
+
 	// Close takes the port away from the device. The queue pairs that use it fail as if their
 	// peers did not answer. After Close the device does not touch the rings.
 	Close() error
@@ -140,6 +144,12 @@ type PortStats struct {
 	Marks            uint64 // congestion notifications received
 	ManagementMissed uint64 // packets for QP 1 that were dropped
 	QueuePairs       int    // queue pairs that use the port now
+}
+
+// PathCounts are counts of one path of a port. The counts of a port are the sums of those of its paths.
+type PathCounts struct {
+	Resent   uint64 // packets that were sent again
+	Timeouts uint64 // times that no answer came in time
 }
 
 // MaxPorts is the most ports that clients of a device see: one for each device of package verbs.

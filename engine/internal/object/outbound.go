@@ -7,35 +7,6 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Grow makes a window that was too large once grow again: by one packet for each window of
-// packets that is acknowledged.
-func (r *Outbound) Grow(n uint32) {
-	if r.Window == r.Full {
-		return
-	}
-	r.grown += n
-	if r.grown >= r.Window {
-		r.grown = 0
-		r.Window = min(r.Window+1+r.Window/8, r.Full)
-	}
-}
-
-// Marked shrinks the window, because a CNP says that the network marks packets. Further CNPs do not shrink it
-// until a packet is acknowledged that was sent later. So any number of CNPs, from any sender, slow a queue
-// pair down and do not stop it.
-func (r *Outbound) Marked() {
-	if packet.DiffPSN(r.UNA, r.cnpAfter) < 0 && packet.DiffPSN(r.cnpAfter, r.Most) <= 1 {
-		return
-	}
-	r.cnpAfter = packet.AddPSN(r.Most, 1)
-	r.Shrink()
-}
-
-// Shrink makes the window smaller, because packets were lost.
-func (r *Outbound) Shrink() {
-	r.Window, r.grown = max(r.Window/2, LeastWindow), 0
-}
-
 // End returns the PSN after those of m.
 func (m *Message) End() uint32 { return packet.AddPSN(m.PSN, m.PSNs) }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/nicless/nicless/engine/internal/pagefault"
+	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/packet"
 )
 
@@ -157,12 +158,11 @@ func (p *Port) Window(mtu uint32) uint32 {
 	if p.Settings.Window > 0 {
 		n = uint32(p.Settings.Window)
 	}
-	return max(n/mtu, LeastWindow)
+	return max(n/mtu, recovery.Least)
 }
 
 const (
 	losslessWindow = 8 << 20 // bytes on the way, if no packets are lost
-	LeastWindow    = 2       // packets
 	leastPart      = 16      // packets of a READ's answer requested together, if the window is smaller
 	MostAnswers    = 32      // answers to READs and atomics that are due from one queue pair
 )

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/engine/internal/scan"
 	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/control"
@@ -23,10 +24,11 @@ import (
 type Wire struct {
 	Q      *QP
 	Port   *Port
-	Path   uint32 // path of packets that are sent
-	From   uint32 // path of packets that come from the peer
-	Source uint32 // path from which packets are taken without further checks: From, or noPath; see PathGuard
-	MTU    uint32 // payload of a full packet, in bytes
+	Path   uint32         // path of packets that are sent
+	From   uint32         // path of packets that come from the peer
+	Source uint32         // path whose packets need no further checks: From, or noPath; see PathGuard
+	MTU    uint32         // payload of a full packet, in bytes
+	Losses *recovery.Path // of the path From
 	Out    Outbound
 	In     Inbound
 	Timer  wheel.Timer[*Wire]
@@ -45,8 +47,9 @@ type Wire struct {
 // BeginSending is called when q goes to RTS, which names its first PSN.
 func (w *Wire) BeginSending() {
 	r := &w.Out
-	*r = Outbound{Messages: r.Messages, Full: r.Full, Window: r.Full}
-	r.PSN, r.UNA, r.Most, r.cnpAfter = w.Q.Attr.SQPSN, w.Q.Attr.SQPSN, w.Q.Attr.SQPSN, w.Q.Attr.SQPSN
+	first := w.Q.Attr.SQPSN
+	*r = Outbound{Messages: r.Messages, Limit: recovery.NewLimit(r.Full, first)}
+	r.PSN, r.UNA, r.Most = first, first, first
 }
 
 // HasReceives reports whether q can take messages with receives.
@@ -98,15 +101,12 @@ type Outbound struct {
 	Job           *Job   // job of the message Sending, if some packets of it were sent
 	Reading       uint32 // number of READs and atomics on the way
 	AnswerJob     *Job   // job for the answer to the oldest READ, if some packets of the answer have come
-	Window        uint32 // number of packets that may be on the way
-	Full          uint32 // the largest Window, which the port allows
-	cnpAfter      uint32 // PSN up to which packets must be acknowledged before another CNP counts
-	grown         uint32 // packets acknowledged since the window grew
-	Retries       uint8  // retries without progress
-	RnrRetries    uint8
-	Paused        bool // waits for the RNR timer
-	Rewound       bool // sends again from UNA on already, because of a gap
-	Draining      bool // the queue pair is in SQD, and the event that it has drained is still to come
+	recovery.Limit
+	Retries    uint8 // retries without progress
+	RnrRetries uint8
+	Paused     bool // waits for the RNR timer
+	Rewound    bool // sends again from UNA on already, because of a gap
+	Draining   bool // the queue pair is in SQD, and the event that it has drained is still to come
 }
 
 // A Message is a WQE that is sent in packets, until it is acknowledged.
@@ -224,6 +224,7 @@ type Port struct {
 	ACKs     []*Wire                 // wires with an acknowledgement due at the end of this batch
 	Users    int                     // number of queue pairs that use the port
 	Guards   map[guardKey]*PathGuard // guards of the paths by which packets come to these queue pairs
+	Paths    recovery.Paths
 	Up       bool
 	Dead     bool   // closed, or the other side has written something that cannot be right
 	Left     int    // bytes that are left of the budget of this batch

@@ -56,7 +56,7 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 		}
 	case a.Syndrome == packet.NAKSequence:
 		q.Client.Traffic.N[nic.SequenceNaks]++
-		p.Stats.Timeouts++
+		countTimeout(w)
 		if sh.acknowledged(q, psn) && !r.Paused && r.Next() != r.UNA {
 			r.Shrink()
 			sh.goBack(q)
@@ -150,7 +150,7 @@ func (sh *sender) requestAgain(q *object.QP) {
 		return
 	}
 	r.Rewound = true
-	q.Wire.Port.Stats.Timeouts++
+	countTimeout(q.Wire)
 	q.Client.Traffic.N[nic.ImpliedNaks]++
 	r.Shrink()
 	sh.goBack(q)

@@ -67,6 +67,12 @@ func (h *PortHandle) Stats() (s nic.PortStats) {
 	return s
 }
 
+// PathCounts implements nic.Port.
+func (h *PortHandle) PathCounts() (all map[uint32]nic.PathCounts) {
+	h.Port.Shard.Do(func() { all = h.Port.Paths.Counts() })
+	return all
+}
+
 // Close takes the port away from the device.
 func (h *PortHandle) Close() error {
 	p := h.Port

@@ -30,7 +30,7 @@ func (sh *sender) receive(p *object.Port, q *object.QP, info *packet.Info) {
 	case p.BTH.Opcode == packet.OpCNP:
 		p.Stats.Marks++
 		q.Client.Traffic.N[nic.CNPs]++
-		w.Out.Marked()
+		w.Out.Marked(w.Out.UNA, w.Out.Most)
 	case p.BTH.Opcode.Service() != q.Service():
 		p.Stats.Strangers++
 	case info.Response:

@@ -95,6 +95,7 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 			r.Most = next
 		} else {
 			w.Port.Stats.Resent += uint64(n)
+			w.Losses.Resent += uint64(n)
 		}
 		if !q.Reliable() {
 			r.UNA = r.Most // packets of an unreliable connection are not acknowledged

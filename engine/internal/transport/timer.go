@@ -72,6 +72,12 @@ func (sh *wires) startTimer(w *object.Wire) {
 	}
 }
 
+// countTimeout counts that an answer has not come in time, or was lost.
+func countTimeout(w *object.Wire) {
+	w.Port.Stats.Timeouts++
+	w.Losses.Timeouts++
+}
+
 // notReady serves an RNR NAK: it makes q wait before the oldest message is sent again, because the responder
 // has no receive. While q waits, another RNR NAK is the answer to a packet that the link has repeated, and
 // changes nothing.
@@ -115,7 +121,7 @@ func (sh *wires) timedOut(q *object.QP) {
 	if r.First == r.Last {
 		return
 	}
-	w.Port.Stats.Timeouts++
+	countTimeout(w)
 	// During a scan the peer may have answered while the path was closed.
 	answersDropped := w.Guard.Answers.Doubtful(sh.Now())
 	if r.Retries >= q.Attr.RetryCount && !answersDropped {

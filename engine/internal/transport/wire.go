@@ -30,6 +30,7 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 	q.Client.Linked++
 	p.Users++
 	p.Guard(w)
+	w.Losses = p.Paths.Join(w.From)
 	p.ACKs = slices.Grow(p.ACKs, p.Users)
 }
 
@@ -58,6 +59,7 @@ func (sh *wires) LeaveWire(q *object.QP) {
 	q.Client.Linked--
 	w.Port.Users--
 	w.Port.Unguard(w)
+	w.Losses.Leave()
 }
 
 // RewindQueue drops all messages of q that are on the way, and sets SQ.Done to the count of blocks of WQEs

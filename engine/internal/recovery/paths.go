@@ -1,0 +1,57 @@
+//go:build linux && (amd64 || arm64)
+
+package recovery
+
+import "github.com/nicless/nicless/internal/nic"
+
+// A Path is what a port knows of the losses on one path. All queue pairs on the path share it.
+type Path struct {
+	nic.PathCounts
+	users int // queue pairs on the path
+}
+
+// Paths has the paths of a port, by the number of the path by which packets come from the peer. The zero
+// value is empty. Not safe for concurrent use.
+type Paths struct{ byNumber map[uint32]*Path }
+
+// mostIdle is how many paths without queue pairs are remembered, so that their counts outlive the queue
+// pairs. It is twice as many as a carrier of RoCE has; an entry takes about 100 bytes.
+const mostIdle = 8192
+
+// Join returns the path with a number for a queue pair that begins to use it.
+func (p *Paths) Join(number uint32) *Path {
+	w := p.byNumber[number]
+	if w == nil {
+		if len(p.byNumber) >= mostIdle {
+			p.trim()
+		}
+		if p.byNumber == nil {
+			p.byNumber = make(map[uint32]*Path)
+		}
+		w = new(Path)
+		p.byNumber[number] = w
+	}
+	w.users++
+	return w
+}
+
+// Leave is called when a queue pair ends its use of the path.
+func (w *Path) Leave() { w.users-- }
+
+// trim drops the paths that no queue pair uses.
+func (p *Paths) trim() {
+	for n, w := range p.byNumber {
+		if w.users == 0 {
+			delete(p.byNumber, n)
+		}
+	}
+}
+
+// Counts returns the counts of all paths that have been used, by their numbers.
+func (p *Paths) Counts() map[uint32]nic.PathCounts {
+	all := make(map[uint32]nic.PathCounts, len(p.byNumber))
+	for n, w := range p.byNumber {
+		all[n] = w.PathCounts
+	}
+	return all
+}

@@ -253,6 +253,9 @@ func (c *cable) timeOut() (any bool) {
 	for _, t := range out {
 		w.Unlink(t)
 		t.Deadline = 1
+		if s := t.Of.Recovery; s != nil && c.rounds%2 == 0 {
+			s.Due = 0 // the time of the attribute has passed; in the other rounds, the queue pair probes
+		}
 		w.Link(t, w.Tick+1) // before those with larger numbers
 	}
 	sh.Sched.Turn += -sh.Sched.Turn % transport.TimerTurns // the next step looks at the wheel

@@ -82,7 +82,8 @@
 //     (subuid); what is counted (resource)
 //   - internal/recent: which explanations are kept for those who look later
 //   - internal/boxes: which messages of clients wait for other clients
-//   - internal/recovery: counts of losses for each path; how many packets may be on the way
+//   - internal/recovery: which packets are lost, which are kept that came too early, and how many may be on
+//     the way; counts of losses for each path
 //   - internal/rights: which access rights the device knows; their names
 //   - internal/scan: when so many strays come on a path that it closes, and when the scan is over
 //   - internal/sealer: whether memory of a client is sealed, by a process of its own

@@ -17,7 +17,7 @@ var plantedWireRules = []plantedChange{
 	{"an ACK passes a READ without an answer", "internal/transport/answers.go", "m.Answers && m.Answered < m.PSNs {", "m.Answers && m.Answered > m.PSNs {", "TestOverABadLink"},
 	{"a packet is executed again", "internal/transport/receive.go", "case d < 0:", "case d < -1:", "TestOverABadLink"},
 	{"a packet too early is executed", "internal/transport/receive.go", "case d > 0:", "case d > 1:", "TestOverABadLink"},
-	{"silent for ever", "internal/transport/receive.go", "\t\tin.Silent = false\n", "", "TestOneNAK"},
+	{"silent for ever", "internal/transport/receive.go", "\tin.Silent = false\n", "", "TestOneNAK"},
 	{"a NAK for each packet", "internal/transport/receive.go", "if !in.Silent {", "{", "TestOneNAK"},
 	{"after RNR nothing is sent again", "internal/transport/timer.go", "\tsh.goBack(q)\n\tr.Paused = true", "\tr.Paused = true", "TestNotReadyOver"},
 	{"RNR does not wait", "internal/transport/timer.go", "\tr.Paused = true\n", "", "TestNotReadyOver"},
@@ -75,7 +75,7 @@ var plantedWireRules = []plantedChange{
 	{"a path stays closed", "internal/transport/scan_guard.go", "\tif !h.StaysClosed(now) {", "\tif !h.StaysClosed(now) && h.IsOver(now) {", "TestConnectionOutlives"},
 	{"a peer is not asked after a scan", "internal/transport/scan_guard.go", "\t\t\tw.In.Silent = sh.sendNAK(q, packet.NAKSequence)\n", "", "TestConnectionOutlives"},
 	{"a guess ends the connection", "internal/transport/scan_guard.go", "!q.Wire.Guard.Requests.Doubtful(sh.Now())", "true", "TestGuessWith"},
-	{"forged answers are not counted", "internal/transport/answers.go", "\t\tsh.countStray(p, q, far, true)\n", "", "TestScanWithForged"},
+	{"forged answers are not counted", "internal/transport/answers.go", "\tsh.countStray(p, q, far, true)\n", "", "TestScanWithForged"},
 	{"retries run out while answers are dropped", "internal/transport/timer.go", "\tif !answersDropped {\n", "\t{\n", "TestScanWithForged"},
 	{"every CNP shrinks the window", "internal/recovery/limit.go", "\tif packet.DiffPSN(una, l.cnpAfter) < 0 && packet", "\tif false && packet", "TestFloodOf"},
 }

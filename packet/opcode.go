@@ -58,6 +58,10 @@ const (
 	// The answer is AtomicAcknowledge; a word of 4 bytes is in the low half of its value.
 	MaskedCompareSwap Operation = 24
 	MaskedFetchAdd    Operation = 25
+
+	// A report of what a responder has got, between engines of nicless only, which agree on it before
+	// (docs/design/0090-networks-that-lose.md). The specification reserves this operation too.
+	Report Operation = 26
 )
 
 // OpCNP is the opcode of a congestion notification packet, the only one of its service.

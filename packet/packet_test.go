@@ -139,7 +139,7 @@ func TestOpcodeTable(t *testing.T) {
 		require.Equal(t, op == packet.OpCNP, !i.Request && !i.Response, i.Name)
 		require.False(t, i.Request && i.Response, i.Name)
 	}
-	require.Equal(t, map[packet.Service]int{packet.RC: 25, packet.UC: 12, packet.UD: 2, packet.CNP: 1, packet.XRC: 25}, known)
+	require.Equal(t, map[packet.Service]int{packet.RC: 26, packet.UC: 12, packet.UD: 2, packet.CNP: 1, packet.XRC: 26}, known)
 	require.Equal(t, packet.MaxHeaders, longest)
 }
 

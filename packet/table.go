@@ -66,6 +66,7 @@ var operations = [32]operation{
 	SendOnlyInv:        {"SEND_ONLY_INVALIDATE", onRC, only, false, ieth | payload},
 	MaskedCompareSwap:  {"MASKED_COMPARE_SWAP", onRC, only, false, reth | operands},
 	MaskedFetchAdd:     {"MASKED_FETCH_ADD", onRC, only, false, reth | operands},
+	Report:             {"REPORT", onRC, only, true, payload},
 }
 
 var infos = makeInfos()

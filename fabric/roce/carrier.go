@@ -72,7 +72,7 @@ func New(cfg Config) (*Carrier, error) {
 	c.guard = newGuard(c)
 	c.paths.guard = c.guard
 	c.config = nic.PortConfig{
-		Name: cfg.Name, MTU: maxMTU, Window: cfg.Window, Wakes: true,
+		Name: cfg.Name, MTU: maxMTU, Window: cfg.Window, Wakes: true, Loses: true,
 		Failed: c.engineFailed, Management: cfg.Management,
 	}
 	if err := c.makeRings(); err != nil {

@@ -34,6 +34,10 @@ type PortConfig struct {
 	// loses no packets, so that the rings alone limit them.
 	Window int
 
+	// Loses says that the network behind the port loses packets. Then the device measures round-trip
+	// times, and asks the device at the other end of a path whether it understands reports of what has come.
+	Loses bool
+
 	// Wake notifies the carrier that Send has new packets. The device calls it on its thread after
 	// packets were published; it must not wait. It can be nil.
 	Wake func()

@@ -116,7 +116,7 @@ var mayImport = map[string][]string{
 	"engine/internal/boxes":       {"internal/control", "internal/nic"},
 	"engine/internal/recent":      {"state"},
 	"engine/internal/rights":      {"internal/control"},
-	"engine/internal/recovery":    {"internal/nic", "packet"},
+	"engine/internal/recovery":    {"internal/clock", "internal/nic", "internal/packetring", "packet"},
 	"engine/internal/scan":        {"internal/clock"},
 	"engine/internal/sealer":      {"internal/shm", "internal/unixsock"},
 	"engine/internal/sleep":       {},
@@ -158,7 +158,7 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/transport": {
 		"engine/internal/traffic", "engine/internal/execution", "engine/internal/completion", "engine/internal/object", "engine/internal/report",
-		"engine/internal/wheel", "engine/internal/atomics", "engine/internal/inject", "engine/internal/codes", "engine/internal/outage",
+		"engine/internal/wheel", "engine/internal/atomics", "engine/internal/inject", "engine/internal/recovery", "engine/internal/codes", "engine/internal/outage",
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {

@@ -20,7 +20,7 @@ func (p *Port) Guard(w *Wire) {
 	}
 	w.Guard, w.guarded = g, len(g.Wires)
 	g.Wires = append(g.Wires, w)
-	w.divert()
+	w.Divert()
 }
 
 // Unguard takes a queue pair from under the guard.
@@ -36,11 +36,11 @@ func (p *Port) Unguard(w *Wire) {
 	}
 }
 
-// divert keeps packets of the path from the fast path during an alarm. The fast path compares the path of a
-// packet with Source anyway, so it costs nothing.
-func (w *Wire) divert() {
+// Divert keeps packets of the path from the fast path during an alarm, and while packets wait that came too
+// early. The fast path compares the path of a packet with Source anyway, so it costs nothing.
+func (w *Wire) Divert() {
 	w.Source = w.From
-	if w.Guard.Alarm {
+	if w.Guard.Alarm || w.Recovery.Keeps() {
 		w.Source = noPath
 	}
 }
@@ -49,7 +49,7 @@ func (w *Wire) divert() {
 func (g *PathGuard) SetAlarm(on bool) {
 	g.Alarm = on
 	for _, w := range g.Wires {
-		w.divert()
+		w.Divert()
 	}
 }
 

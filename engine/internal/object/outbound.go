@@ -36,6 +36,9 @@ func (w *Wire) CanFetch() bool {
 
 // Closed reports whether the window is closed.
 func (r *Outbound) Closed() bool {
+	if r.Selective {
+		return r.Shut(r.UNA, r.Next(), r.Most)
+	}
 	return packet.DiffPSN(r.Next(), r.UNA) >= int32(r.Window)
 }
 

@@ -22,16 +22,17 @@ import (
 // Messages complete later, in order. When the queue stops, SQ.Done goes back to the oldest
 // message, so that the flush finds every WQE that has not completed.
 type Wire struct {
-	Q      *QP
-	Port   *Port
-	Path   uint32         // path of packets that are sent
-	From   uint32         // path of packets that come from the peer
-	Source uint32         // path whose packets need no further checks: From, or noPath; see PathGuard
-	MTU    uint32         // payload of a full packet, in bytes
-	Losses *recovery.Path // of the path From
-	Out    Outbound
-	In     Inbound
-	Timer  wheel.Timer[*Wire]
+	Q        *QP
+	Port     *Port
+	Path     uint32          // path of packets that are sent
+	From     uint32          // path of packets that come from the peer
+	Source   uint32          // path whose packets need no further checks: From, or noPath; see PathGuard
+	MTU      uint32          // payload of a full packet, in bytes
+	Losses   *recovery.Path  // of the path From
+	Recovery *recovery.State // nil: the port loses no packets
+	Out      Outbound
+	In       Inbound
+	Timer    wheel.Timer[*Wire]
 
 	Watched     bool       // Q is watched, or rules of faults act on its packets; it counts in Port.Watched
 	Guard       *PathGuard // the guard of the path From
@@ -50,6 +51,7 @@ func (w *Wire) BeginSending() {
 	first := w.Q.Attr.SQPSN
 	*r = Outbound{Messages: r.Messages, Limit: recovery.NewLimit(r.Full, first)}
 	r.PSN, r.UNA, r.Most = first, first, first
+	w.Recovery.Begin(first)
 }
 
 // HasReceives reports whether q can take messages with receives.

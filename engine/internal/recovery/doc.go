@@ -7,4 +7,12 @@
 //
 //   - paths.go: counts for each path of a port; which paths are remembered
 //   - limit.go: how many packets may be on the way: when that shrinks and grows
+//   - agreement.go: whether the other end of a path understands reports: when a question goes, which answer
+//     counts
+//   - roundtrip.go: how long a round trip takes, and after which time a peer is silent
+//   - sent.go: which packets the peer has, and which are lost
+//   - state.go: what a queue pair knows; which packets are sent again (Needs); which reports are possible
+//     (Take)
+//   - early.go: which packets that come too early are kept, and when they are reported
+//   - report.go: the form of a report
 package recovery

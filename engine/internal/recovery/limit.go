@@ -10,6 +10,11 @@ type Limit struct {
 	Full     uint32 // the largest Window, which the port allows
 	cnpAfter uint32 // PSN up to which packets must be acknowledged before another CNP counts
 	grown    uint32 // packets acknowledged since the window grew
+	lossy    bool   // the window has become smaller by Lose, and has not been Full since
+
+	Selective bool   // only what is lost is sent again, and Away counts
+	Probing   bool   // packets are sent again to make the peer answer; the window does not keep them
+	Away      uint32 // packets not acknowledged and not on the way: the peer has them, or they are lost
 }
 
 // Least is the smallest Window, in packets.
@@ -27,7 +32,12 @@ func (l *Limit) Grow(n uint32) {
 	l.grown += n
 	if l.grown >= l.Window {
 		l.grown = 0
-		l.Window = min(l.Window+1+l.Window/8, l.Full)
+		by := l.Window / 8
+		if l.lossy {
+			by = l.Window / 32 // so less than 3 of 100 packets lost do not keep the window small
+		}
+		l.Window = min(l.Window+1+by, l.Full)
+		l.lossy = l.lossy && l.Window < l.Full
 	}
 }
 
@@ -45,3 +55,24 @@ func (l *Limit) Marked(una, most uint32) {
 
 // Shrink makes the window smaller, because packets were lost.
 func (l *Limit) Shrink() { l.Window, l.grown = max(l.Window/2, Least), 0 }
+
+// Lose makes the window smaller by the number of packets that were lost, at most to a half. A network that is
+// overloaded loses as much as it could not take. A network that loses a few packets of
+// hundred whatever it carries costs little.
+func (l *Limit) Lose(n uint32) {
+	l.Window = max(l.Window-min(n, l.Window/2), Least)
+	l.grown, l.lossy = 0, true
+}
+
+// Shut reports whether the window is closed while Selective holds. una is the oldest PSN that is not
+// acknowledged, next that of the packet that is sent next, most the one after the highest that was sent.
+func (l *Limit) Shut(una, next, most uint32) bool {
+	all := packet.DiffPSN(most, una)
+	if next == most && all >= int32(l.Full) {
+		return true
+	}
+	if next != most && l.Probing {
+		return false
+	}
+	return all-int32(l.Away) >= int32(l.Window)
+}

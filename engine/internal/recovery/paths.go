@@ -7,12 +7,19 @@ import "github.com/nicless/nicless/internal/nic"
 // A Path is what a port knows of the losses on one path. All queue pairs on the path share it.
 type Path struct {
 	nic.PathCounts
-	users int // queue pairs on the path
+	RoundTrip RoundTrip
+	To        uint32 // number of the path by which packets are sent to the peer
+	Agreed    bool   // the peer has said that it understands reports
+	Agreement Agreement
+	users     int // queue pairs on the path
 }
 
 // Paths has the paths of a port, by the number of the path by which packets come from the peer. The zero
 // value is empty. Not safe for concurrent use.
-type Paths struct{ byNumber map[uint32]*Path }
+type Paths struct {
+	Store    Store // of early packets of the queue pairs
+	byNumber map[uint32]*Path
+}
 
 // mostIdle is how many paths without queue pairs are remembered, so that their counts outlive the queue
 // pairs. It is twice as many as a carrier of RoCE has; an entry takes about 100 bytes.
@@ -35,8 +42,22 @@ func (p *Paths) Join(number uint32) *Path {
 	return w
 }
 
-// Leave is called when a queue pair ends its use of the path.
-func (w *Path) Leave() { w.users-- }
+// Used returns the path with a number if a queue pair uses it, nil if not.
+func (p *Paths) Used(number uint32) *Path {
+	if w := p.byNumber[number]; w != nil && w.users > 0 {
+		return w
+	}
+	return nil
+}
+
+// Leave is called when a queue pair ends its use of the path. After the last one, another peer may come: it
+// is asked again.
+func (w *Path) Leave() {
+	w.users--
+	if w.users == 0 {
+		w.Agreed, w.Agreement = false, Agreement{}
+	}
+}
 
 // trim drops the paths that no queue pair uses.
 func (p *Paths) trim() {

@@ -29,14 +29,12 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 	if q.Faults != nil && sh.losesAnswer(q) {
 		return
 	}
+	if p.BTH.Opcode.Operation() == packet.Report {
+		sh.takeReport(p, q)
+		return
+	}
 	if packet.DiffPSN(psn, r.UNA) < 0 || packet.DiffPSN(psn, r.Most) >= 0 {
-		far := packet.DiffPSN(psn, r.UNA) < -PathReach || packet.DiffPSN(psn, r.Most) > 0
-		if far {
-			p.Stats.StrayAnswers++
-		} else {
-			p.Stats.Duplicates++
-		}
-		sh.countStray(p, q, far, true)
+		sh.countOutside(p, q)
 		return
 	}
 	if sh.dropSuspect(p, q, true) {
@@ -57,6 +55,9 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 	case a.Syndrome == packet.NAKSequence:
 		q.Client.Traffic.N[nic.SequenceNaks]++
 		countTimeout(w)
+		if w.Recovery != nil {
+			sh.queryPeer(p, w.Losses)
+		}
 		if sh.acknowledged(q, psn) && !r.Paused && r.Next() != r.UNA {
 			r.Shrink()
 			sh.goBack(q)
@@ -68,6 +69,18 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 	default:
 		p.Stats.Malformed++
 	}
+}
+
+// countOutside counts an answer to a packet that is not on the way: a late one, or a stranger's.
+func (sh *sender) countOutside(p *object.Port, q *object.QP) {
+	r, psn := &q.Wire.Out, p.BTH.PSN
+	far := packet.DiffPSN(psn, r.UNA) < -PathReach || packet.DiffPSN(psn, r.Most) > 0
+	if far {
+		p.Stats.StrayAnswers++
+	} else {
+		p.Stats.Duplicates++
+	}
+	sh.countStray(p, q, far, true)
 }
 
 // acknowledged is called when the peer has acknowledged all PSNs before psn. It completes the messages that
@@ -133,10 +146,16 @@ func (sh *sender) progressed(q *object.QP, before uint32) {
 	r.Rewound, r.Paused = false, false
 	r.Retries, r.RnrRetries = 0, 0
 	r.Grow(uint32(n))
-	if packet.DiffPSN(r.Next(), r.UNA) > 0 {
+	if s := w.Recovery; s != nil {
+		s.Received(&r.Limit, r.UNA, sh.Now())
+	}
+	if packet.DiffPSN(r.Next(), r.UNA) > 0 || r.Selective && r.Most != r.UNA {
 		sh.startTimer(w)
 	} else {
 		w.Timer.Stop()
+	}
+	if w.Recovery != nil {
+		sh.continueRepair(q)
 	}
 	sh.MarkWarm(q)
 }
@@ -152,6 +171,11 @@ func (sh *sender) requestAgain(q *object.QP) {
 	r.Rewound = true
 	countTimeout(q.Wire)
 	q.Client.Traffic.N[nic.ImpliedNaks]++
+	if w := q.Wire; w.Recovery != nil && w.Losses.Agreed {
+		w.Recovery.Again(&r.Limit, r.UNA, r.Next(), r.Most)
+		sh.goBackTo(q)
+		return
+	}
 	r.Shrink()
 	sh.goBack(q)
 }

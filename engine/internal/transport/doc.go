@@ -38,6 +38,12 @@
 //     sent
 //   - scan_guard.go: whether a packet is dropped because a stranger tries PSNs
 //
+// On ports that lose packets:
+//
+//   - agree.go: asks the other end of a path whether it understands reports, and answers
+//   - lossy.go: probes a silent peer; takes reports; which packets are passed over because the peer has them
+//   - early.go: keeps packets that come too early, and executes them in order; sends reports
+//
 // Both:
 //
 //   - fast.go: whether a WRITE or READ takes the fast path of links, as request or answer

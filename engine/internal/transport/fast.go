@@ -133,6 +133,9 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 		w.Port.Publish(w.Path, size)
 	}
 	if done > 0 {
+		if w.Recovery != nil {
+			sh.noteSent(w)
+		}
 		r.Sending, r.Most = r.Last, r.PSN
 		if !w.Timer.Running() { // rule: a timer runs while messages wait
 			sh.startTimer(w)

@@ -106,6 +106,9 @@ const managementQPN = 1 // number of the queue pair for management datagrams, th
 // inbox is full, the packet is lost, as on any network.
 func (sh *PortServer) deliverManagement(p *object.Port) {
 	k := &p.Packet
+	if p.Settings.Loses && sh.takeAgreement(p) {
+		return
+	}
 	if p.Settings.Management == nil || k.N+len(k.Payload) > object.ManagementSize-8 {
 		p.Stats.ManagementMissed++
 		return

@@ -17,7 +17,7 @@ func (sh *sender) receive(p *object.Port, q *object.QP, info *packet.Info) {
 		return
 	}
 	w := q.Wire
-	alarm := w.Source != w.From && q.Reliable() // a stranger tries PSNs; see scan_guard.go
+	alarm := w.Source != w.From && w.Guard.Alarm && q.Reliable() // a stranger tries PSNs; see scan_guard.go
 	switch {
 	case p.Packet.Path != w.From:
 		p.Stats.Strangers++
@@ -69,6 +69,9 @@ func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info)
 			p.Stats.Gaps++
 			q.Client.Traffic.N[nic.OutOfSequence]++
 		}
+		if sh.keepEarly(p, q, info) {
+			return
+		}
 		if !in.Silent {
 			in.Silent = sh.sendNAK(q, packet.NAKSequence)
 		}
@@ -78,15 +81,28 @@ func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info)
 			q.Client.Traffic.N[nic.Duplicates]++
 		}
 		sh.repeat(p, q, info)
+		sh.reportAfter(q, p.BTH)
 	default:
-		in.Silent = false
-		in.Refusing = true
-		a := sh.serveRequest(p, q, info)
-		in.Refusing = false
-		if a != object.AnswerACK {
-			sh.refusePacket(p, q, a)
+		from, header := in.PSN, p.BTH
+		sh.takeExpected(p, q, info)
+		if q.Wire != nil && q.Wire.Recovery.Keeps() {
+			sh.serveEarly(p, q, from)
 		}
+		sh.reportAfter(q, header)
 	}
+}
+
+// takeExpected serves the packet that is expected. It reports whether the packet was executed.
+func (sh *receiver) takeExpected(p *object.Port, q *object.QP, info *packet.Info) bool {
+	in := &q.Wire.In
+	in.Silent = false
+	in.Refusing = true
+	a := sh.serveRequest(p, q, info)
+	in.Refusing = false
+	if a != object.AnswerACK {
+		sh.refusePacket(p, q, a)
+	}
+	return a == object.AnswerACK
 }
 
 // refusePacket answers the expected packet with the NAK a, or drops the packet if a is no NAK.

@@ -17,6 +17,9 @@ import (
 func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 	r := &q.Wire.Out
 	m := r.Message(r.Sending)
+	if q.Wire.Recovery != nil && r.Job == nil && passesOver(q.Wire, m) {
+		return 0, true
+	}
 	if r.Job != nil && !sh.KeysUnchanged(r.Job) {
 		sh.DropRequestJob(r)
 	}
@@ -74,6 +77,12 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 	w := q.Wire
 	r := &w.Out
 	for r.Sent < m.PSNs {
+		if w.Recovery != nil {
+			if n := passes(w, m); n > 0 {
+				r.Sent += n
+				continue
+			}
+		}
 		if *bytes <= 0 || r.Closed() {
 			return done, false
 		}
@@ -90,6 +99,11 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 			return done, false
 		}
 		done++
+		if s := w.Recovery; s != nil {
+			if psn := packet.AddPSN(m.PSN, r.Sent); s.Note(&r.Limit, psn, n, r.Most) {
+				s.Time(psn, sh.Now())
+			}
+		}
 		r.Sent += n
 		if next := packet.AddPSN(m.PSN, r.Sent); packet.DiffPSN(next, r.Most) > 0 {
 			r.Most = next
@@ -147,7 +161,12 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 	psn := packet.AddPSN(m.PSN, i)
 	// Without an acknowledgement only the timer opens a closed window.
 	closes := packet.DiffPSN(psn, w.Out.UNA)+1 >= int32(w.Out.Window)
-	w.PutBTH(h, op, psn, last || closes || i%ACKEvery == ACKEvery-1, last && m.Head.Solicited() && info.Last)
+	again := w.Recovery != nil && packet.DiffPSN(psn, w.Out.Most) < 0
+	w.PutBTH(h, op, psn, last || closes || again || i%ACKEvery == ACKEvery-1,
+		last && m.Head.Solicited() && info.Last)
+	if again {
+		putCopy(w, h, psn)
+	}
 	w.PutExtensions(h, info, m, j, off)
 	traffic.Sent(q, n)
 	w.Port.Publish(w.Path, n)
@@ -183,7 +202,11 @@ func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok boo
 	if !ok {
 		return 0, false
 	}
-	w.PutBTH(h, op, packet.AddPSN(m.PSN, r.Sent), true, false)
+	psn := packet.AddPSN(m.PSN, r.Sent)
+	w.PutBTH(h, op, psn, true, false)
+	if w.Recovery != nil && packet.DiffPSN(psn, r.Most) < 0 {
+		putCopy(w, h, psn)
+	}
 	if !info.Atomic {
 		off := uint64(r.Sent) * uint64(w.MTU)
 		part := min(m.Total-off, uint64(n)*uint64(w.MTU))

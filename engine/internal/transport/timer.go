@@ -68,7 +68,12 @@ func (sh *wires) startTimer(w *object.Wire) {
 			w.Timeout, w.Patience = t, clock.Cycles(4096*time.Nanosecond<<t)
 		}
 		now := sh.Now()
-		sh.Timers.Arm(&w.Timer, now, now+w.Patience<<min(w.Out.Retries, execution.LongerTries))
+		deadline := now + w.Patience<<min(w.Out.Retries, execution.LongerTries)
+		if s := w.Recovery; s != nil {
+			s.Due = deadline
+			deadline = s.Deadline(now)
+		}
+		sh.Timers.Arm(&w.Timer, now, deadline)
 	}
 }
 
@@ -122,6 +127,12 @@ func (sh *wires) timedOut(q *object.QP) {
 		return
 	}
 	countTimeout(w)
+	if w.Recovery != nil {
+		sh.queryPeer(w.Port, w.Losses)
+		if sh.probe(q) {
+			return
+		}
+	}
 	// During a scan the peer may have answered while the path was closed.
 	answersDropped := w.Guard.Answers.Doubtful(sh.Now())
 	if r.Retries >= q.Attr.RetryCount && !answersDropped {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
@@ -29,8 +30,13 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 	q.SetAside()
 	q.Client.Linked++
 	p.Users++
-	p.Guard(w)
 	w.Losses = p.Paths.Join(w.From)
+	if p.Settings.Loses && q.Reliable() {
+		w.Losses.To = w.Path
+		w.Recovery = recovery.NewState(w.Losses, w.Out.Full)
+		sh.queryPeer(p, w.Losses)
+	}
+	p.Guard(w)
 	p.ACKs = slices.Grow(p.ACKs, p.Users)
 }
 
@@ -47,6 +53,7 @@ func (sh *wires) LeaveWire(q *object.QP) {
 	if w == nil {
 		return
 	}
+	sh.dropEarly(w)
 	sh.RewindQueue(q)
 	w.Port.Shard.Timers.Disarm(&w.Timer)
 	sh.DropInboundJobs(&w.In)
@@ -89,6 +96,7 @@ func (sh *wires) StopWire(q *object.QP) {
 	q.Wire.Port.Shard.Timers.Disarm(&q.Wire.Timer)
 	if q.Attr.State == control.StateERR {
 		sh.DropInboundJobs(&q.Wire.In)
+		sh.dropEarly(q.Wire)
 		if !q.Wire.In.Refusing {
 			q.Wire.In.DropAnswers()
 			q.Wire.In.ACKDue = false
@@ -147,6 +155,9 @@ func (sh *wires) goBack(q *object.QP) {
 		r.Sent = uint32(max(packet.DiffPSN(r.UNA, m.PSN), 0))
 	}
 	r.Paused = false
+	if s := q.Wire.Recovery; s != nil {
+		s.All(&r.Limit)
+	}
 	if !q.Wire.Timer.Running() {
 		sh.startTimer(q.Wire)
 	}
@@ -175,6 +186,7 @@ func (sh *wires) moveWire(q *object.QP, to *object.Port) {
 		w.In.ACKDue = false
 		from.ACKs = slices.DeleteFunc(from.ACKs, func(o *object.Wire) bool { return o == w })
 	}
+	sh.dropEarly(w)
 	from.Users--
 	from.Unguard(w)
 	w.Port = to

@@ -1,0 +1,121 @@
+//go:build linux && (amd64 || arm64)
+
+package transport
+
+import (
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/recovery"
+	"github.com/nicless/nicless/engine/internal/traffic"
+	"github.com/nicless/nicless/packet"
+)
+
+// The responder on a port that loses packets. If the peer understands reports, packets that come before the
+// expected one are kept, and executed after it, in order and once, as if they had come only then.
+
+const reportRoom = recovery.ReportRoom
+
+// keepEarly keeps the packet in p, which is later than the expected one, if there is room, and reports to the
+// peer. It returns false if the peer understands no reports. During a scan nothing is kept: the packet may be
+// a stranger's.
+func (sh *receiver) keepEarly(p *object.Port, q *object.QP, info *packet.Info) bool {
+	w := q.Wire
+	s, in := w.Recovery, &w.In
+	if s == nil {
+		return false
+	}
+	if !w.Losses.Agreed {
+		sh.queryPeer(w.Port, w.Losses)
+		return false
+	}
+	if w.Guard.Requests.Doubtful(sh.Now()) {
+		return false
+	}
+	psn := p.BTH.PSN
+	if s.Early.Has(in.PSN, psn) {
+		p.Stats.Duplicates++
+		in.Silent = sh.sendReport(q, &p.BTH)
+		return true
+	}
+	n := uint32(1)
+	if info.RETH && p.BTH.Opcode.Operation() == packet.ReadRequest {
+		n = w.Packets(packet.ParseRETH((*[packet.RETHSize]byte)(p.Packet.Head[info.OffRETH:])).Length)
+	}
+	_, gap := s.Early.Keep(&w.Port.Paths.Store, &p.Packet, in.PSN, psn, n)
+	w.Divert()
+	if s.Early.Speak(gap || !in.Silent, p.BTH.AckReq || p.BTH.Reserved7 != 0) {
+		in.Silent = sh.sendReport(q, &p.BTH)
+	}
+	return true
+}
+
+// serveEarly executes the packets that were kept and are expected now. from is the PSN that was expected when
+// serveEarly was called last, or when the first of them came.
+func (sh *receiver) serveEarly(p *object.Port, q *object.QP, from uint32) {
+	w := q.Wire
+	store := &w.Port.Paths.Store
+	for {
+		psn := w.In.PSN
+		c := w.Recovery.Early.Next(store, from, psn)
+		if c == nil {
+			break
+		}
+		from = psn
+		p.Packet = c.Packet
+		p.BTH.Parse((*[packet.BTHSize]byte)(c.Head[:]))
+		store.Put(c) // its bytes stay until another packet is kept
+		executed := sh.takeExpected(p, q, p.BTH.Opcode.Info())
+		if !executed || q.Wire != w || !q.Listens() {
+			break
+		}
+	}
+	w.Divert()
+}
+
+// reportAfter reports after a packet that was expected or has come before, if packets are kept, or if the
+// peer has sent it again.
+func (sh *receiver) reportAfter(q *object.QP, b packet.BTH) {
+	w := q.Wire
+	if w == nil || w.Recovery == nil || !w.Losses.Agreed {
+		return
+	}
+	if b.Reserved7 != 0 || w.Recovery.Keeps() {
+		sh.sendReport(q, &b)
+	}
+}
+
+// dropEarly drops the packets that were kept.
+func (sh *wires) dropEarly(w *object.Wire) {
+	if w.Recovery.Keeps() {
+		w.Recovery.Early.Clear(&w.Port.Paths.Store)
+		w.Divert()
+	}
+}
+
+// sendReport reports to the peer what has come: the packet with the header trigger is the reason. It returns
+// whether the ring had room.
+func (sh *receiver) sendReport(q *object.QP, trigger *packet.BTH) bool {
+	w := q.Wire
+	if !w.Port.Up {
+		return true
+	}
+	var b [reportRoom]byte
+	n := w.Recovery.Early.PutReport(&b, w.In.PSN, trigger.PSN, trigger.Reserved7)
+	op := packet.MakeOpcode(q.Service(), packet.Report)
+	h, payload, ok := w.Port.Reserve(op.Info().HeaderSize, n)
+	if !ok {
+		return false
+	}
+	w.PutBTH(h, op, w.In.PSN, false, false)
+	copy(payload, b[:n])
+	traffic.Sent(q, n)
+	w.Port.Publish(w.Path, n)
+	return true
+}
+
+// parseReport reads the report in p. Its bytes are copied to b, because the peer may be able to change them.
+func parseReport(b *[reportRoom]byte, p *object.Port) (recovery.Report, bool) {
+	if len(p.Packet.Payload) > len(b) {
+		return recovery.Report{}, false
+	}
+	return recovery.ParseReport(p.BTH.PSN, b[:copy(b[:], p.Packet.Payload)])
+}

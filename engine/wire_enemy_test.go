@@ -66,7 +66,7 @@ func (q *end) give(op packet.Opcode, psn uint32, more, payload []byte) {
 	require.True(q.h, ok)
 	copy(h, head)
 	copy(b, payload)
-	to.Publish(w.Source)
+	to.Publish(w.From)
 }
 
 func readHeader(k *key, off, n int) []byte {

@@ -40,9 +40,13 @@ func (sh *receiver) keepEarly(p *object.Port, q *object.QP, info *packet.Info) b
 	if info.RETH && p.BTH.Opcode.Operation() == packet.ReadRequest {
 		n = w.Packets(packet.ParseRETH((*[packet.RETHSize]byte)(p.Packet.Head[info.OffRETH:])).Length)
 	}
-	_, gap := s.Early.Keep(&w.Port.Paths.Store, &p.Packet, in.PSN, psn, n)
+	kept, gap := s.Early.Keep(&w.Port.Paths.Store, &p.Packet, in.PSN, psn, n)
 	w.Divert()
-	if s.Early.Speak(gap || !in.Silent, p.BTH.AckReq || p.BTH.Reserved7 != 0) {
+	again := p.BTH.AckReq || p.BTH.Reserved7 != 0
+	if packet.DiffPSN(psn, in.PSN) > PathReach {
+		again = false // a stranger's: the peer would get a report for each
+	}
+	if !in.Silent || s.Early.Speak(kept && gap, again) {
 		in.Silent = sh.sendReport(q, &p.BTH)
 	}
 	return true

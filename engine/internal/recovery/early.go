@@ -71,7 +71,7 @@ func (e *Early) Keep(s *Store, k *packetring.Packet, expected, psn, n uint32) (k
 	}
 	beyond := packet.DiffPSN(psn, highest)
 	gap = beyond > 1
-	if d >= Reach || beyond > leap+1 || len(k.Payload) > mostPayload || e.N > (mostEarly-s.taken)/4 {
+	if d >= Reach || beyond > leap+1 || len(k.Payload) > mostPayload || !s.room(e.N) {
 		return false, gap
 	}
 	if e.slots == nil {
@@ -147,6 +147,12 @@ func (e *Early) Clear(s *Store) {
 		}
 	}
 	e.N, e.bits, e.silent = 0, [Reach / 64]uint64{}, 0
+}
+
+// room reports whether a queue pair that keeps n packets may keep another.
+func (s *Store) room(n int) bool {
+	left := mostEarly - s.taken
+	return left > 0 && n <= left/4
 }
 
 // get returns memory for a packet. It is kept when it is given back, so that none is allocated while packets

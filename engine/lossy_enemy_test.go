@@ -8,6 +8,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -150,4 +151,34 @@ func TestFarPacketsAreAnsweredOnce(t *testing.T) {
 		}
 	}
 	require.Less(t, q.q.Wire.Port.Stats.Sent-before, uint64(20))
+}
+
+// The answer to a question goes to the peer, also if only unreliable connections use the path.
+func TestAgreementOnAPathOfUnreliableConnections(t *testing.T) {
+	overCableOf(t, roceLike(), &fates{})
+	r := newRig(t, Config{})
+	c := r.newCable(roceLike(), &fates{})
+	for i := range 2 {
+		c.paths[i] = nic.Path{Number: 5, Source: 5}
+	}
+	p, q := pairOf(control.QPTypeUC, r.host("p"), r.host("q"))
+	require.EqualValues(t, 5, q.q.Wire.Path)
+	var got []uint32
+	c.seen = func(k *heldPacket) { got = append(got, k.path) }
+	var w recovery.Path
+	mad, ok := w.Query(1)
+	require.True(t, ok)
+	head := make([]byte, packet.BTHSize+packet.DETHSize)
+	packet.BTH{Opcode: packet.MakeOpcode(packet.UD, packet.SendOnly), PKey: 0xffff, DestQP: 1}.
+		Put((*[packet.BTHSize]byte)(head))
+	h, b, ok := c.to[q.side()].Reserve(len(head), 40+len(mad))
+	require.True(t, ok)
+	copy(h, head)
+	copy(b[40:], mad[:])
+	c.to[q.side()].Publish(5)
+	r.carried(8, p, q)
+	require.NotEmpty(t, got)
+	for _, path := range got {
+		require.EqualValues(t, 5, path)
+	}
 }

@@ -31,8 +31,8 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 	q.Client.Linked++
 	p.Users++
 	w.Losses = p.Paths.Join(w.From)
+	w.Losses.To = w.Path
 	if p.Settings.Loses && q.Reliable() {
-		w.Losses.To = w.Path
 		w.Recovery = recovery.NewState(w.Losses, w.Out.Full)
 		sh.queryPeer(p, w.Losses)
 	}

@@ -24,6 +24,10 @@ type Announcement struct {
 	Device uint64 // the engine, as in Descriptor.Device
 	Client uint32 // number of the client in its engine; not used again while the engine lives
 	Value  []byte
+
+	// Box is the number of the client's box if it listens under a name, and otherwise 0. It is certain as far
+	// as Device is: it tells whether IncomingDial.Caller is the client, and DialClient needs it.
+	Box uint64
 }
 
 // Announce sends up to MaxAnnouncement bytes, such as a Descriptor, to the other clients of the same user:
@@ -118,8 +122,9 @@ func (c *Context) Announcements() ([]Announcement, error) {
 	}
 	var list []Announcement
 	for _, a := range all {
-		if value, _ := rendezvous.Split(a.Value); value != "" {
-			list = append(list, Announcement{Device: a.Device, Client: a.Client, Value: []byte(value)})
+		if value, n := rendezvous.Split(a.Value); value != "" {
+			list = append(list,
+				Announcement{Device: a.Device, Client: a.Client, Value: []byte(value), Box: n.Box})
 		}
 	}
 	return list, nil

@@ -44,7 +44,40 @@ func (c *Context) DialName(
 	ctx context.Context, name string, q *QP, o Connection, memory ...RemoteMemory,
 ) (Descriptor, error) {
 	what := fmt.Sprintf("dial %q", name)
-	d, err := c.startDial(what, name, q, o, memory)
+	if c.client == nil {
+		return Descriptor{}, wrap(what, errZero)
+	}
+	t, err := parseTarget(name)
+	if err != nil {
+		return Descriptor{}, wrap(what, err)
+	}
+	return c.dial(ctx, what, t, q, o, memory)
+}
+
+// DialClient is DialName for the client that has announced a, and listens under name: however many clients
+// do. It reads no announcements. If the client has gone, and its engine does not say so, DialClient waits as
+// long as for a listener that says nothing.
+func (c *Context) DialClient(
+	ctx context.Context, a *Announcement, name string, q *QP, o Connection, memory ...RemoteMemory,
+) (Descriptor, error) {
+	what := fmt.Sprintf("dial %q of client %d of engine %016x", name, a.Client, a.Device)
+	err := rendezvous.CheckName(name)
+	switch {
+	case c.client == nil:
+		err = errZero
+	case err == nil && a.Box == 0:
+		err = control.Errorf(control.CodeNotFound, "the client listens under no name")
+	}
+	if err != nil {
+		return Descriptor{}, wrap(what, err)
+	}
+	return c.dial(ctx, what, target{name: name, engine: a.Device, box: a.Box}, q, o, memory)
+}
+
+func (c *Context) dial(
+	ctx context.Context, what string, t target, q *QP, o Connection, memory []RemoteMemory,
+) (Descriptor, error) {
+	d, err := c.startDial(what, t, q, o, memory)
 	if err != nil {
 		return Descriptor{}, err
 	}
@@ -85,6 +118,7 @@ func (c *Context) WaitName(ctx context.Context, name string) error {
 type target struct {
 	name    string
 	engine  uint64     // 0: any
+	box     uint64     // of the client of that engine; 0: who announces the name
 	address netip.Addr // zero: none
 }
 
@@ -112,6 +146,9 @@ func parseTarget(s string) (t target, err error) {
 
 // find returns the box of the one program that announces a name.
 func (c *Context) find(what string, t target) (boxAddress, error) {
+	if t.box != 0 {
+		return boxAddress{device: t.engine, number: t.box}, nil
+	}
 	if t.address.IsValid() {
 		if t.address != c.address() {
 			return boxAddress{gid: t.address.As16()}, nil
@@ -131,6 +168,9 @@ func (c *Context) find(what string, t target) (boxAddress, error) {
 			found = append(found, boxAddress{device: a.Device, number: n.Box})
 		default:
 			for _, name := range n.List {
+				if strings.HasPrefix(name, ".") {
+					continue
+				}
 				others = append(others, fmt.Sprintf("%s@%016x", name, a.Device))
 			}
 		}
@@ -182,15 +222,9 @@ type reply struct {
 }
 
 func (c *Context) startDial(
-	what, name string, q *QP, o Connection, memory []RemoteMemory,
+	what string, t target, q *QP, o Connection, memory []RemoteMemory,
 ) (*dialling, error) {
-	if c.client == nil {
-		return nil, wrap(what, errZero)
-	}
-	t, err := parseTarget(name)
-	if err == nil {
-		err = q.forNames(c)
-	}
+	err := q.forNames(c)
 	if err == nil {
 		err = o.fill()
 	}

@@ -36,6 +36,18 @@ const (
 // this engine or one to which a pool or UCX leads; Peer().Address is certain.
 func (d *IncomingDial) Peer() Descriptor { return d.peer }
 
+// Caller returns the dialler's engine and the number of its box there, as its announcement has them if it
+// listens under a name (Announcement.Box). Both are 0 for a dialler over RoCE, who may be anybody.
+func (d *IncomingDial) Caller() (device, box uint64) {
+	if d.from.gid != [16]byte{} {
+		return 0, 0
+	}
+	return d.from.device, d.from.number
+}
+
+// GaveUp reports whether the dialler is known to wait no longer, so that Accept would fail.
+func (d *IncomingDial) GaveUp() bool { return d.state.Load() == callGone }
+
 // Accept connects q with the dialler's queue pair. When it returns nil, both can send. q must be of the
 // dialler's transport (Peer().Transport), made through the Listener's Context and not connected yet. memory
 // is what the dialler may use: all of it together needs at most 130 bytes, 21 and the bytes of the name for

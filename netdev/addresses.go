@@ -42,7 +42,7 @@ func (in *Interface) SetAddresses(list []netip.Addr) error {
 	}
 	list = slices.Clone(list)
 	in.own.Store(&list)
-	in.again()
+	in.lookNow()
 	return nil
 }
 

@@ -3,6 +3,7 @@
 package netdev
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/nicless/nicless"
 )
 
 var be = binary.BigEndian
@@ -18,24 +21,25 @@ var be = binary.BigEndian
 // Limits of what an interface announces.
 const (
 	MaxAddresses = 4
-	MaxPeers     = 15
 
 	maxName      = 16 // bytes
 	headSize     = 40
 	addressSize  = 16
-	sessionSize  = 24
-	announceSize = headSize + MaxAddresses*addressSize + MaxPeers*sessionSize
+	announceSize = headSize + MaxAddresses*addressSize
 )
+
+// dialled is the name under which every interface listens. The dot keeps it out of lists of names.
+const dialled = ".nicless-net"
 
 const (
 	announceMagic   = 0x6e6e6574 // "nnet"
-	announceVersion = 1
+	announceVersion = 2
 
-	flagReads = 1 // in a session: this interface reads the peer's slots
-	noArea    = 0xff
+	noArea = 0xff
 )
 
-// An announcement describes an interface, and its sessions with others.
+// An announcement describes an interface. It changes when addresses do, not with sessions: so the news of a
+// network are as many as interfaces come, go and get other addresses.
 type announcement struct {
 	life      uint64 // random, of this interface from its start to its end; not 0
 	mtu       int
@@ -43,18 +47,6 @@ type announcement struct {
 	slots     int // number of slots in that area
 	name      string
 	addresses []netip.Addr
-	sessions  []session
-}
-
-// A session is the part of an announcement about one peer. A queue pair is offered to the peer. The peer
-// connects its own to it, and announces which offer it has accepted.
-type session struct {
-	life uint64 // life of the peer
-	// Number of the queue pair that is offered to this peer: another one for each in a life; not 0.
-	offer    uint32
-	accepted uint32 // the peer's offer to which the queue pair is connected; 0: none
-	qpn, psn uint32 // 24 bits each
-	reads    bool   // this interface can read the peer's slots
 }
 
 // errNotOurs says that an announcement is not of an interface.
@@ -63,16 +55,17 @@ var errNotOurs = errors.New("not of a network interface")
 // put writes the announcement:
 //
 //	0   magic
-//	4   version, 1
+//	4   version, 2
 //	5   number of the area in the shared slots, 1; 255: none
 //	6   MTU, 2
 //	8   life, 8
 //	16  number of slots, 4
 //	20  number of addresses, 2
-//	22  number of sessions, 2
+//	22  0, 2
 //	24  name, 16, 0 behind it
 //	40  addresses, 16 each; IPv4 mapped
-//	..  sessions: life, 8; offer, 4; accepted, 4; flags, 1; QPN, 3; 0, 1; PSN, 3
+//
+// Version 1 had sessions behind the addresses, for 15 peers at most.
 func (a *announcement) put(b []byte) []byte {
 	b = be.AppendUint32(b, announceMagic)
 	b = append(b, announceVersion, byte(a.area)) // -1 is noArea
@@ -80,24 +73,13 @@ func (a *announcement) put(b []byte) []byte {
 	b = be.AppendUint64(b, a.life)
 	b = be.AppendUint32(b, uint32(a.slots))
 	b = be.AppendUint16(b, uint16(len(a.addresses)))
-	b = be.AppendUint16(b, uint16(len(a.sessions)))
+	b = append(b, 0, 0)
 	var name [maxName]byte
 	copy(name[:], a.name)
 	b = append(b, name[:]...)
 	for _, ip := range a.addresses {
 		ip := ip.As16()
 		b = append(b, ip[:]...)
-	}
-	for _, s := range a.sessions {
-		b = be.AppendUint64(b, s.life)
-		b = be.AppendUint32(b, s.offer)
-		b = be.AppendUint32(b, s.accepted)
-		flags := uint32(0)
-		if s.reads {
-			flags = flagReads
-		}
-		b = be.AppendUint32(b, flags<<24|s.qpn)
-		b = be.AppendUint32(b, s.psn)
 	}
 	return b
 }
@@ -113,45 +95,27 @@ func parseAnnouncement(b []byte) (a announcement, err error) {
 	if a.area == noArea {
 		a.area = -1
 	}
-	addresses, sessions := int(be.Uint16(b[20:])), int(be.Uint16(b[22:]))
+	addresses := int(be.Uint16(b[20:]))
 	switch {
 	case b[4] != announceVersion:
 		return a, fmt.Errorf("it has version %d; this interface has version %d", b[4], announceVersion)
 	case a.life == 0:
 		return a, errors.New("its life is 0")
-	case addresses > MaxAddresses || sessions > MaxPeers:
-		return a, fmt.Errorf("it announces %d addresses and %d sessions; %d and %d are possible", addresses, sessions, MaxAddresses, MaxPeers)
-	case len(b) != headSize+addresses*addressSize+sessions*sessionSize:
-		return a, fmt.Errorf("it announces %d addresses and %d sessions in %d bytes", addresses, sessions, len(b))
+	case addresses > MaxAddresses || be.Uint16(b[22:]) != 0:
+		return a, fmt.Errorf("it announces %d addresses, and %d behind them; %d and 0 are possible", addresses, be.Uint16(b[22:]), MaxAddresses)
+	case len(b) != headSize+addresses*addressSize:
+		return a, fmt.Errorf("it announces %d addresses in %d bytes", addresses, len(b))
 	case a.area >= maxAreas || a.slots > maxSlots:
 		return a, fmt.Errorf("it announces area %d of %d slots; areas to %d and %d slots are possible", a.area, a.slots, maxAreas-1, maxSlots)
 	}
 	for b = b[headSize:]; addresses > 0; addresses, b = addresses-1, b[addressSize:] {
 		a.addresses = append(a.addresses, netip.AddrFrom16([16]byte(b)).Unmap())
 	}
-	for ; sessions > 0; sessions, b = sessions-1, b[sessionSize:] {
-		flags, qpn := be.Uint32(b[16:])>>24, be.Uint32(b[16:])&0xffffff
-		a.sessions = append(a.sessions, session{
-			life: be.Uint64(b), offer: be.Uint32(b[8:]), accepted: be.Uint32(b[12:]),
-			qpn: qpn, psn: be.Uint32(b[20:]) & 0xffffff, reads: flags&flagReads != 0,
-		})
-	}
 	return a, nil
 }
 
-// about returns an announcement's session with a peer; the zero session if there is none.
-func (a *announcement) about(life uint64) session {
-	for _, s := range a.sessions {
-		if s.life == life {
-			return s
-		}
-	}
-	return session{}
-}
-
-// sameLife reports whether an interface announces the same of itself as before, apart from its
-// sessions. The fields that were checked once do not change in a life.
-func (a *announcement) sameLife(b *announcement) bool {
+// same reports whether an interface announces the same as before.
+func (a *announcement) same(b *announcement) bool {
 	return a.life == b.life && a.mtu == b.mtu && a.area == b.area && a.slots == b.slots && a.name == b.name &&
 		slices.Equal(a.addresses, b.addresses)
 }
@@ -163,4 +127,49 @@ func printable(b []byte) string {
 		return fmt.Sprintf("%q", s)
 	}
 	return s
+}
+
+// announce announces this interface, if its announcement has changed.
+func (in *Interface) announce() error {
+	a := announcement{life: in.life, mtu: in.cfg.MTU, area: -1, name: in.cfg.Name,
+		addresses: in.addresses()}
+	if in.slots != nil {
+		a.area, a.slots = in.slots.own, in.slots.count
+	}
+	b := a.put(make([]byte, 0, announceSize))
+	if bytes.Equal(b, in.announced) {
+		return nil
+	}
+	announce := in.c.Announce
+	if in.cfg.AllUsers {
+		announce = in.c.AnnounceToAll
+	}
+	if err := announce(b); err != nil {
+		return fmt.Errorf("announce: %w", err)
+	}
+	in.announced = b
+	return nil
+}
+
+// changes returns the announcements that have changed since the last call; those without a Value are gone.
+func (in *Interface) changes() (list []nicless.Announcement, err error) {
+	all, err := in.c.Announcements()
+	if err != nil {
+		return nil, err
+	}
+	now := make(map[id][]byte, len(all))
+	for _, a := range all {
+		at := id{a.Device, a.Client}
+		now[at] = a.Value
+		if !bytes.Equal(in.seen[at], a.Value) {
+			list = append(list, a)
+		}
+	}
+	for at := range in.seen {
+		if now[at] == nil {
+			list = append(list, nicless.Announcement{Device: at.device, Client: at.client})
+		}
+	}
+	in.seen = now
+	return list, nil
 }

@@ -28,7 +28,7 @@ func (b buffers) at(n int) []byte { return b.mr.Bytes()[n*bufferSize:][:bufferSi
 
 func (b buffers) sge(n, length int) nicless.SGE { return b.mr.SGE(n*bufferSize, length) }
 
-// A freeList has the numbers of free buffers. Any goroutine may put one back; one goroutine takes them.
+// A freeList has the numbers of free buffers. Any goroutine may put one back, or take one.
 type freeList chan uint16
 
 func newFreeList(n int) freeList {

@@ -5,17 +5,18 @@
 //
 // Terms: an interface is one end, with a Device of the kernel's and a client of an engine. A peer is
 // another interface of the same engine, or of an engine to which a pool or UCX leads. A life of an
-// interface is from its start to its end. A session is one connection of two queue pairs.
+// interface is from its start to its end. A session is one connection of two queue pairs; the first packet
+// opens it, and it ends when there was none for a minute.
 //
 // # Peers
 //
 // Interfaces find each other by announcements (nicless.Context.Announce). An announcement has the
-// interface's addresses, and for each peer a queue pair that is offered to it. No other message is needed
-// to connect: session.go says how. So the network needs no other network, and no broadcasts: a packet goes
-// to the peer that has announced its destination. The kernel gets an ICMP error if there is none.
+// interface's addresses, and the name under which all interfaces listen. The one that has a packet dials
+// the other (nicless.Context.DialClient). So the network needs no other network, and no broadcasts: a packet
+// goes to the peer that has announced its destination. The kernel gets an ICMP error if there is none.
 //
-// An interface has one RC queue pair for each peer, one SRQ, and a CQ each for receives and for sends. Only
-// receives cause events: the completions of sends are polled when their buffers are needed.
+// An interface has one RC queue pair for each session, one SRQ, and a CQ each for receives and for sends.
+// Only receives cause events: the completions of sends are polled when their buffers are needed.
 //
 // # Packets
 //
@@ -37,7 +38,7 @@
 //
 // # Trust
 //
-// A client that can announce can take any address that is free, and any place among the 15 peers. An
+// A client that can announce can take any address that is free, and any place among the MaxPeers. An
 // announcement is checked when it is new, and when it changes. An interface accepts a packet only from the
 // addresses that its sender has announced, only to its own addresses, and only if the virtio header and the
 // packet's headers fit (tun.Check). It copies these headers first, because those in slots can change. The
@@ -57,7 +58,10 @@
 //   - announce.go: whether the bytes of an announcement are right; how they are written
 //   - message.go: whether the head of a message is right; how it is written
 //   - peers.go: which announcements are of peers, and why one cannot be a peer (checkPeer)
-//   - session.go: whether a peer is up, and whether its slots are used: signature and count (step)
+//   - session.go: whether a peer is up (step), and whether its slots are used: signature and count (begin)
+//   - calls.go: whether the dial of a peer is answered (answer)
+//   - quiet.go: when sessions end, and for which others (sweep, room, relieve)
+//   - waits.go: whether a packet waits for a session (putAside)
 //   - peer.go: whether a peer may hold one more buffer or slot (full); when its slots are free again
 //   - send.go: which peer a packet goes to (route); for a short packet, a buffer in place of a slot
 //   - receive.go: whether a peer's message is taken and given to the kernel, or refused

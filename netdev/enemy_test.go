@@ -27,9 +27,7 @@ func TestAddressesChange(t *testing.T) {
 	socket := serve(t)
 	a, friend := start(t, socket, "10.1.0.1"), start(t, socket, "10.1.0.2")
 	a.meets(friend)
-	c, err := nicless.Dial(socket)
-	require.NoError(t, err)
-	defer c.Close()
+	c := client(t, socket)
 	said := announcement{life: 5, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
 	for _, other := range [][]netip.Addr{nil, {friend.addr}, {a.addr}, {netip.MustParseAddr("10.1.0.66"), friend.addr}} {
 		require.NoError(t, c.Announce(said.put(nil)))
@@ -51,15 +49,12 @@ func TestLifeIsTaken(t *testing.T) {
 	a, friend := start(t, socket, "10.1.0.1"), start(t, socket, "10.1.0.2")
 	a.meets(friend)
 	friend.meets(a)
-	c, err := nicless.Dial(socket)
-	require.NoError(t, err)
-	defer c.Close()
+	c := client(t, socket)
 	for i, n := range []*node{a, friend} {
 		said := announcement{life: n.in.life, mtu: 1500, area: -1, name: "twin", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
 		require.NoError(t, c.Announce(said.put(nil)))
 		// A second client comes later: an interface that has seen it has seen the twin.
-		later, err := nicless.Dial(socket)
-		require.NoError(t, err)
+		later := client(t, socket)
 		said.life, said.addresses = uint64(i+1), []netip.Addr{netip.MustParseAddr("10.1.0.67")}
 		require.NoError(t, later.Announce(said.put(nil)))
 		for _, m := range []*node{a, friend} {
@@ -72,26 +67,6 @@ func TestLifeIsTaken(t *testing.T) {
 	}
 	a.sends(friend.addr, 100, 1)
 	require.Equal(t, packet(a.addr, friend.addr, 100, 1), friend.gets())
-}
-
-// A peer whose announcement was away for a moment, as when a link is down, gets an offer that it never had.
-func TestOffersAreNotRepeated(t *testing.T) {
-	a := start(t, serve(t), "10.1.0.1")
-	c, err := nicless.Dial(a.socket)
-	require.NoError(t, err)
-	defer c.Close()
-	s := &stranger{t: t, c: c, to: a.addr}
-	said := announcement{life: 5, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
-	offers := make(map[uint32]bool)
-	for range 5 {
-		require.NoError(t, c.Announce(said.put(nil)))
-		heard := s.hears(func(x *announcement) bool { return x.about(said.life).offer != 0 })
-		offer := heard.about(said.life).offer
-		require.False(t, offers[offer], "offer %d was made before", offer)
-		offers[offer] = true
-		require.NoError(t, c.Announce(nil))
-		s.hears(func(x *announcement) bool { return len(x.sessions) == 0 })
-	}
 }
 
 // However many peers take nothing, the others get their packets.
@@ -138,13 +113,19 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.Builder.Write(b)
 }
 
+func (l *lines) text() string {
+	l.Lock()
+	defer l.Unlock()
+	return l.String()
+}
+
+func logTo(l *lines) *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
 // Clients that announce something else all the time cause a limited number of lines of log.
 func TestLogHasABudget(t *testing.T) {
 	var out lines
 	a := start(t, serve(t), "10.1.0.1", func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&out, nil)) })
-	c, err := nicless.Dial(a.socket)
-	require.NoError(t, err)
-	defer c.Close()
+	c := client(t, a.socket)
 	for i := range byte(2 * fabric.LinesPerMinute) {
 		ip := netip.AddrFrom4([4]byte{10, 1, 1, i})
 		said := announcement{life: uint64(i) + 1, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{ip}}
@@ -180,16 +161,13 @@ func TestNodeIsTaken(t *testing.T) {
 // How often it looks is in TestLooksAreRare.
 func TestAnnouncementsFlap(t *testing.T) {
 	a := start(t, serve(t), "10.1.0.1")
-	c, err := nicless.Dial(a.socket)
-	require.NoError(t, err)
-	defer c.Close()
+	c := client(t, a.socket)
 	said := announcement{mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
 	for said.life = 1; said.life <= 2000; said.life++ {
 		require.NoError(t, c.Announce(said.put(nil)))
 	}
 	a.until("there is one peer", func(s Stats) bool { return len(s.Peers) == 1 })
 	a.stop()
-	require.NotZero(t, a.in.offers)
 }
 
 // However much news there is, an interface looks once in lookPause, and spends one part in lookShare of its
@@ -297,8 +275,10 @@ func TestPeerIsSlow(t *testing.T) {
 	// Answers to its messages, of which it can cause any number, are not packets that it takes.
 	p.mu.Lock()
 	p.posted++
+	p.heads++
+	p.in.heads.Add(1)
 	p.mu.Unlock()
-	p.sendDone(noBuffer)
+	p.sendDone(noPacket)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	require.True(t, p.stalled)

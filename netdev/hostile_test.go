@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,95 +19,98 @@ import (
 
 // A stranger is a client that announces an interface, and then sends messages of any kind to another one.
 type stranger struct {
-	t      *testing.T
-	c      *nicless.Context
-	to     netip.Addr // of the interface that gets the messages
-	device uint64     // of that interface
-	said   announcement
-	pd     *nicless.PD
-	cq     *nicless.CQ
-	qp     *nicless.QP
-	mr     *nicless.MR
+	t    *testing.T
+	c    *nicless.Context
+	to   netip.Addr // of the interface that gets the messages
+	said announcement
+	pd   *nicless.PD
+	cq   *nicless.CQ
+	qp   *nicless.QP
+	mr   *nicless.MR
+
+	receives int // of each queue pair
 }
 
 // newStranger connects to an interface. It is named, because an engine lists its interfaces in the order in
 // which they announced themselves, and that may be any.
-func newStranger(t *testing.T, to *node, said announcement) *stranger {
+func newStranger(t *testing.T, to *node, said announcement, receives ...int) *stranger {
 	t.Helper()
-	c, err := nicless.Dial(to.socket)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
+	c := client(t, to.socket)
 	s := &stranger{t: t, c: c, to: to.addr, said: said}
 	if s.said.life == 0 {
-		s.said.life = newLife()
+		s.said.life = 1 // less than the other's: its dials go first
 	}
-	s.pd, err = c.AllocPD()
-	require.NoError(t, err)
-	s.cq, err = c.CreateCQ(nicless.CQConfig{})
-	require.NoError(t, err)
-	s.mr, err = s.pd.RegisterMemory(1<<20, nicless.LocalWrite)
-	require.NoError(t, err)
+	require.NoError(t, c.Announce(s.said.put(nil)))
+	s.makeQueues()
+	if len(receives) > 0 {
+		s.receives = receives[0]
+	}
 	s.connect()
 	return s
 }
 
-// hears returns the interface's announcement, when enough accepts it.
-func (s *stranger) hears(enough func(a *announcement) bool) (a announcement) {
+// noReceives makes a stranger that takes nothing.
+const noReceives = 0
+
+func (s *stranger) makeQueues() {
 	s.t.Helper()
-	await.Until(s.t, "the interface announces it", func() bool {
-		list, err := s.c.Announcements()
-		require.NoError(s.t, err)
-		for _, one := range list {
-			a, err = parseAnnouncement(one.Value)
-			if err == nil && slices.Contains(a.addresses, s.to) && enough(&a) {
-				s.device = one.Device
-				return true
-			}
-		}
-		return false
-	}, func() any { return a })
-	return a
+	s.receives = 100
+	var err error
+	s.pd, err = s.c.AllocPD()
+	require.NoError(s.t, err)
+	s.cq, err = s.c.CreateCQ(nicless.CQConfig{})
+	require.NoError(s.t, err)
+	s.mr, err = s.pd.RegisterMemory(1<<20, nicless.LocalWrite)
+	require.NoError(s.t, err)
 }
 
-func (s *stranger) announce(offer, accepted uint32) {
+// hears returns the interface's announcement.
+func (s *stranger) hears() (a nicless.Announcement) {
 	s.t.Helper()
-	life := s.hears(func(*announcement) bool { return true }).life
-	d := s.qp.Descriptor()
-	a := s.said
-	a.sessions = []session{{life: life, offer: offer, accepted: accepted, qpn: d.QPN, psn: d.PSN, reads: true}}
-	require.NoError(s.t, s.c.Announce(a.put(nil)))
+	await.Until(s.t, "the interface announces itself", func() bool {
+		list, err := s.c.Announcements()
+		require.NoError(s.t, err)
+		i := slices.IndexFunc(list, func(one nicless.Announcement) bool {
+			found, err := parseAnnouncement(one.Value)
+			return err == nil && slices.Contains(found.addresses, s.to)
+		})
+		if i >= 0 {
+			a = list[i]
+		}
+		return i >= 0
+	})
+	return a
 }
 
 // connect connects another queue pair.
 func (s *stranger) connect() {
 	s.t.Helper()
-	var err error
-	s.qp, err = s.pd.CreateQP(nicless.QPConfig{SendCQ: s.cq, SignalAll: true, MaxSendWR: 200, MaxInline: messageSize})
-	require.NoError(s.t, err)
-	offer := rand.Uint32() | 1
-	s.announce(offer, 0)
-	var theirs session
-	s.hears(func(a *announcement) bool {
-		theirs = a.about(s.said.life)
-		return theirs.accepted == offer
-	})
-	require.NoError(s.t, s.qp.Connect(nicless.Descriptor{Device: s.device, QPN: theirs.qpn, PSN: theirs.psn}, connection))
-	for i := range 100 {
+	require.NoError(s.t, s.dial())
+	for i := range s.receives {
 		require.NoError(s.t, s.qp.PostRecv(&nicless.RecvWR{ID: uint64(i), SGE: []nicless.SGE{s.mr.SGE(1<<19, 1<<17)}}))
 	}
-	s.announce(offer, theirs.offer)
+}
+
+// dial dials the interface with another queue pair.
+func (s *stranger) dial() (err error) {
+	s.t.Helper()
+	s.qp, err = s.pd.CreateQP(nicless.QPConfig{SendCQ: s.cq, SignalAll: true, MaxSendWR: 200, MaxInline: messageSize})
+	require.NoError(s.t, err)
+	to := s.hears()
+	_, err = s.c.DialClient(s.t.Context(), &to, dialled, s.qp, connection)
+	return err
 }
 
 // sends sends a message, and returns whether it arrived.
 func (s *stranger) sends(b []byte) bool {
 	s.t.Helper()
 	n := copy(s.mr.Bytes(), b)
-	require.NoError(s.t, s.qp.PostSend(&nicless.SendWR{Op: nicless.Send, SGE: []nicless.SGE{s.mr.SGE(0, n)}}))
+	require.NoError(s.t, s.qp.PostSend(&nicless.SendWR{ID: noPacket, Op: nicless.Send, SGE: []nicless.SGE{s.mr.SGE(0, n)}}))
 	var c [1]nicless.Completion
 	for {
 		_, err := s.cq.Wait(s.t.Context(), c[:])
 		require.NoError(s.t, err)
-		if c[0].QPN == s.qp.QPN() {
+		if c[0].QPN == s.qp.QPN() && c[0].ID == noPacket { // not a receive
 			return c[0].Err() == nil
 		}
 	}
@@ -132,7 +136,7 @@ func TestHostileMessages(t *testing.T) {
 	slotsOf(t, slots, 2)(mem)
 	area, err := newSlots(mem.Slots.region, 4, 2, false)
 	require.NoError(t, err)
-	own := announcement{life: newLife(), mtu: 65520, area: 2, slots: area.count, name: "evil\n", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
+	own := announcement{life: 1, mtu: 65520, area: 2, slots: area.count, name: "evil\n", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
 	area.sign(own.life)
 	s := newStranger(t, a, own)
 
@@ -149,7 +153,7 @@ func TestHostileMessages(t *testing.T) {
 		"empty":                 nil,
 		"short":                 make([]byte, messageSize-1),
 		"kind 0":                make([]byte, messageSize),
-		"kind 4":                text(message{kind: 4, length: 100}),
+		"kind 5":                text(message{kind: 5, length: 100}),
 		"length too small":      text(message{kind: kindPacket, length: HeaderSize}, make([]byte, HeaderSize)...),
 		"length too large":      text(message{kind: kindSlot, length: MaxPacket + 1, tag: 9}),
 		"length lies":           text(message{kind: kindPacket, length: 700}, make([]byte, 600)...),
@@ -183,7 +187,7 @@ func TestHostileMessages(t *testing.T) {
 
 	// A message that frees more than was sent ends the session. The next one is as good as new.
 	require.True(t, s.sends(text(message{kind: kindFreed, freed: 1})))
-	s.hears(func(x *announcement) bool { return x.about(own.life).accepted == 0 })
+	a.until("the session has ended", func(Stats) bool { return !a.isUp(own.addresses[0]) })
 	s.connect()
 	require.True(t, s.sends(with(func([]byte) {})))
 	require.Equal(t, good, a.gets())
@@ -192,6 +196,15 @@ func TestHostileMessages(t *testing.T) {
 	require.False(t, s.sends(make([]byte, bufferSize+1)))
 	a.sends(friend.addr, 3000, 5)
 	require.Equal(t, packet(a.addr, friend.addr, 3000, 5), friend.gets())
+}
+
+func (n *node) isUp(with netip.Addr) bool {
+	for _, p := range n.in.Stats().Peers {
+		if p.Addresses[0] == with {
+			return p.Up
+		}
+	}
+	return false
 }
 
 func (n *node) refused(from netip.Addr) uint64 {
@@ -229,42 +242,65 @@ func TestRandomMessages(t *testing.T) {
 
 // Announcements that cannot be right make no peer, and the log says why.
 func TestHostileAnnouncements(t *testing.T) {
-	a := start(t, serve(t), "10.1.0.1")
-	c, err := nicless.Dial(a.socket)
-	require.NoError(t, err)
-	defer c.Close()
+	socket := serve(t)
 	base := announcement{life: 5, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.3")}}
-	for name, change := range map[string]func(x *announcement, b *[]byte){
-		"its address":   func(x *announcement, _ *[]byte) { x.addresses = []netip.Addr{a.addr} },
-		"no address":    func(x *announcement, _ *[]byte) { x.addresses = nil },
-		"version":       func(_ *announcement, b *[]byte) { (*b)[4]++ },
-		"life 0":        func(x *announcement, _ *[]byte) { x.life = 0 },
-		"length":        func(_ *announcement, b *[]byte) { *b = (*b)[:len(*b)-1] },
-		"sessions":      func(_ *announcement, b *[]byte) { (*b)[23] = 200 },
-		"addresses":     func(_ *announcement, b *[]byte) { (*b)[20] = 200 },
-		"area":          func(x *announcement, _ *[]byte) { x.area = maxAreas },
-		"another thing": func(_ *announcement, b *[]byte) { (*b)[0]++ },
+	for name, bad := range map[string]struct {
+		change func(x *announcement)
+		bytes  func(b *[]byte)
+		why    string
+	}{
+		"its address":  {change: func(x *announcement) { x.addresses[0] = netip.MustParseAddr("10.1.0.1") }, why: "it says that it has 10.1.0.1, an address of this interface"},
+		"no address":   {change: func(x *announcement) { x.addresses = nil }, why: "it has no address"},
+		"twice":        {change: func(x *announcement) { x.addresses = append(x.addresses, x.addresses[0]) }, why: "it says that it has 10.1.0.3 twice"},
+		"version 1":    {bytes: func(b *[]byte) { (*b)[4] = 1 }, why: "it has version 1; this interface has version 2"},
+		"version 3":    {bytes: func(b *[]byte) { (*b)[4] = 3 }, why: "it has version 3; this interface has version 2"},
+		"life 0":       {change: func(x *announcement) { x.life = 0 }, why: "its life is 0"},
+		"length":       {bytes: func(b *[]byte) { *b = (*b)[:len(*b)-1] }, why: "it announces 1 addresses in 55 bytes"},
+		"behind them":  {bytes: func(b *[]byte) { (*b)[23] = 200 }, why: "it announces 1 addresses, and 200 behind them"},
+		"addresses":    {bytes: func(b *[]byte) { (*b)[20] = 200 }, why: "it announces 51201 addresses"},
+		"area":         {change: func(x *announcement) { x.area = maxAreas }, why: "it announces area 16"},
+		"another name": {why: "it cannot be dialled: it listens under no name"},
 	} {
-		x := base
-		change(&x, new([]byte{1: 0, headSize: 0}))
-		b := x.put(nil)
-		change(new(base), &b)
-		require.NoError(t, c.Announce(b))
-		require.Empty(t, a.in.Stats().Peers, name)
+		t.Run(name, func(t *testing.T) {
+			var out lines
+			a := start(t, socket, "10.1.0.1", func(c *Config) { c.Log = logTo(&out) })
+			defer a.stop()
+			c, err := nicless.Dial(socket)
+			require.NoError(t, err)
+			defer c.Close()
+			if name != "another name" {
+				_, err := c.ListenName(dialled, nicless.ListenConfig{})
+				require.NoError(t, err)
+			}
+			x := base
+			x.addresses = slices.Clone(base.addresses)
+			if bad.change != nil {
+				bad.change(&x)
+			}
+			b := x.put(nil)
+			if bad.bytes != nil {
+				bad.bytes(&b)
+			}
+			require.NoError(t, c.Announce(b))
+			await.Until(t, "the log says why", func() bool {
+				return strings.Contains(out.text(), bad.why)
+			}, func() any { return bad.why })
+			require.Empty(t, a.in.Stats().Peers)
+			if name == "another name" {
+				return
+			}
+			require.NoError(t, c.Announce(base.put(nil)))
+			a.until("there is one peer", func(s Stats) bool { return len(s.Peers) == 1 })
+			require.False(t, a.in.Stats().Peers[0].Up)
+			require.NoError(t, c.Announce(nil))
+			a.until("there is no peer", func(s Stats) bool { return len(s.Peers) == 0 })
+		})
 	}
-	require.NoError(t, c.Announce(base.put(nil)))
-	a.until("there is one peer", func(s Stats) bool { return len(s.Peers) == 1 })
-	require.False(t, a.in.Stats().Peers[0].Up)
-	require.NoError(t, c.Announce(nil))
-	a.until("there is no peer", func(s Stats) bool { return len(s.Peers) == 0 })
 }
 
 func FuzzAnnouncement(f *testing.F) {
 	f.Add([]byte{})
 	full := announcement{life: 1, mtu: 65520, area: 3, slots: 17, name: "nicless0n", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("fd00::1")}}
-	for i := range MaxPeers {
-		full.sessions = append(full.sessions, session{life: uint64(i + 1), offer: 2, accepted: 3, qpn: 0xabcdef, psn: 0x123456, reads: i&1 == 0})
-	}
 	f.Add(full.put(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := parseAnnouncement(b)
@@ -273,8 +309,7 @@ func FuzzAnnouncement(f *testing.F) {
 		}
 		again, err := parseAnnouncement(a.put(nil))
 		require.NoError(t, err)
-		require.Equal(t, fmt.Sprint(a.sessions, a.addresses), fmt.Sprint(again.sessions, again.addresses))
-		require.Equal(t, a.life, again.life)
+		require.Equal(t, fmt.Sprint(a), fmt.Sprint(again))
 	})
 }
 

@@ -86,44 +86,50 @@ type Interface struct {
 	ended   [32]nicless.Completion // completions of sends; reused
 
 	// The goroutine that receives owns these.
-	peers     map[id]*peer
-	ignored   map[id]string    // for each announcement that is of no peer: why
-	offers    uint32           // number of queue pairs that were offered to peers
-	lookTook  time.Duration    // how long the last look took
-	lookShare time.Duration    // the constant lookShare, except in tests
-	announced []byte           // last announcement of this interface
-	head      [headLength]byte // first bytes of the packet that is being checked
-	linger    lingerer
+	running    context.Context      // of Run
+	peers      map[id]*peer         // all that are known
+	byBox      map[boxID]*peer      // those of peers
+	byLife     map[uint64]*peer     // those of peers
+	taken      map[netip.Addr]*peer // the addresses of peers
+	ignored    map[id]ignored       // announcements that are of no peer
+	checkedFor []netip.Addr         // the addresses of this interface when ignored was checked
+	seen       map[id][]byte        // the announcements of the last look
+	active     map[*peer]bool       // those with a session, or that want one
+	opened     int                  // number of sessions that are not closed
+	calls      []call               // dials that have come and are not answered
+	unreported []*peer              // those to which consumed packets are to be reported
+	nextSweep  time.Time            // sessions are not looked at before this time
+	lookTook   time.Duration        // how long the last look took
+	announced  []byte               // last announcement of this interface
+	head       [headLength]byte     // first bytes of the packet that is being checked
+	linger     lingerer
+
+	// Constants, except in tests.
+	maxPeers, maxSessions    int
+	lookShare                time.Duration
+	quiet, openTime, endTime time.Duration
+	now                      func() time.Time
+
+	listener   *nicless.Listener
+	incoming   chan *nicless.IncomingDial
+	connecting sync.WaitGroup // of the goroutines that connect queue pairs
 
 	routes   atomic.Pointer[routes]
-	changed  atomic.Bool        // look has to be called: announcements or the state of a session have changed
-	waiting  context.Context    // context of the wait for completions; the goroutine that receives owns it
-	mu       sync.Mutex         // guards the fields below
-	wake     context.CancelFunc // ends waiting
-	lookDue  bool               // a timer will call again
-	nextLook time.Time          // the timer calls again at this time or later
+	sessions atomic.Pointer[map[uint32]*peer] // by number of the queue pair; replaced, never changed
+	board    atomic.Bool                      // announcements have changed
+	short    atomic.Bool                      // no buffer was free for stallTime
+	heads    atomic.Int32                     // number of messages without a packet that have no completion
+	changed  atomic.Bool                      // look has to be called
+	wait     context.Context                  // of the wait for completions, of the goroutine that receives
+	mu       sync.Mutex                       // guards the fields below
+	wake     context.CancelFunc               // ends wait
+	results  []result                         // dials and answers that have ended
+	requests []*peer                          // peers for which packets wait
+	lookDue  bool                             // a timer will call lookNow
+	nextLook time.Time                        // the timer calls lookNow at this time or later
 
-	stats struct{ unreachable, dropped atomic.Uint64 }
-}
-
-// An id names the client behind an announcement.
-type id struct {
-	device uint64
-	client uint32
-}
-
-// routes map addresses and queue pairs to peers. They are replaced, never changed.
-type routes struct {
-	all       []route // by address
-	byAddress map[netip.Addr]*peer
-	byQPN     map[uint32]*peer
-}
-
-// A route is a peer, and what was known of it when the routes were made.
-type route struct {
-	*peer
-	announced announcement
-	why       string
+	waiting struct{ bytes atomic.Int64 } // of the packets that wait for sessions
+	stats   struct{ unreachable, dropped, waited atomic.Uint64 }
 }
 
 // Open makes an interface. The context must not have announced anything. Close the context after the
@@ -135,11 +141,7 @@ func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 	if len(cfg.Name) > maxName {
 		return nil, fmt.Errorf("netdev: name %q of %d bytes; %d are possible", cfg.Name, len(cfg.Name), maxName)
 	}
-	in := &Interface{
-		c: c, dev: dev, cfg: cfg, log: fabric.LimitLog(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))),
-		life: newLife(), free: newFreeList(sendBuffers), timer: time.NewTimer(time.Hour), peers: make(
-			map[id]*peer), ignored: make(map[id]string), wake: func() {}, lookShare: lookShare,
-	}
+	in := newInterface(c, dev, cfg)
 	own := slices.Clone(cfg.Addresses)
 	in.own.Store(&own)
 	in.routes.Store(&routes{})
@@ -159,7 +161,26 @@ func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 	if err := in.makeQueues(); err != nil {
 		return nil, fmt.Errorf("netdev: %w", err)
 	}
+	var err error
+	in.listener, err = c.ListenName(dialled, nicless.ListenConfig{ToAll: cfg.AllUsers})
+	if err != nil {
+		return nil, fmt.Errorf("netdev: %w", err)
+	}
 	return in, nil
+}
+
+func newInterface(c *nicless.Context, dev Device, cfg Config) *Interface {
+	in := &Interface{
+		c: c, dev: dev, cfg: cfg, log: fabric.LimitLog(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))),
+		life: newLife(), free: newFreeList(sendBuffers), timer: time.NewTimer(time.Hour), wake: func() {},
+		peers: make(map[id]*peer), byBox: make(map[boxID]*peer), byLife: make(map[uint64]*peer),
+		taken: make(map[netip.Addr]*peer), ignored: make(map[id]ignored), seen: make(map[id][]byte),
+		active: make(map[*peer]bool), incoming: make(chan *nicless.IncomingDial, nicless.MaxBacklog),
+		maxPeers: MaxPeers, maxSessions: MaxSessions, lookShare: lookShare, now: time.Now,
+		quiet: quietTime, openTime: openTime, endTime: endTime,
+	}
+	in.sessions.Store(&map[uint32]*peer{})
+	return in
 }
 
 func newLife() (life uint64) {
@@ -222,7 +243,11 @@ func (in *Interface) makeQueues() (err error) {
 		return err
 	}
 	// Completions of sends cause no events, which would cost more than the sends: no thread waits for them.
-	in.sendCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: MaxPeers * 2 * sendQueue, PollOnly: true})
+	entries := sendBuffers + mostHeads
+	if in.slots != nil {
+		entries += 2 * in.slots.count // a slot can be back before the completion of its message was taken
+	}
+	in.sendCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: entries, PollOnly: true})
 	if err != nil {
 		return err
 	}
@@ -251,7 +276,7 @@ func (in *Interface) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
-	for _, f := range []func(context.Context) error{in.readDevice, in.readFabric, in.watch} {
+	for _, f := range []func(context.Context) error{in.readDevice, in.readFabric, in.watch, in.takeCalls} {
 		all.Go(func() { cancel(guard(func() error { return f(ctx) })) })
 	}
 	<-ctx.Done()
@@ -259,6 +284,7 @@ func (in *Interface) Run(ctx context.Context) error {
 	err := in.dev.Close()
 	all.Wait()
 	_ = in.c.Announce(nil)
+	_ = in.listener.Close()
 	in.timer.Stop()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		err = errors.Join(cause, err)
@@ -285,17 +311,19 @@ func (in *Interface) watch(ctx context.Context) error {
 
 // failed ends the session of a queue pair that is in error, unless the session has ended already.
 func (in *Interface) failed(qp *nicless.QP) {
-	for _, r := range in.routes.Load().all {
-		r.mu.Lock()
-		its := r.qp == qp
-		r.mu.Unlock()
-		if its {
-			r.fail()
-		}
+	p := (*in.sessions.Load())[qp.QPN()]
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	its := p.qp == qp
+	p.mu.Unlock()
+	if its {
+		p.fail()
 	}
 }
 
-// again makes the goroutine that receives look at the announcements now.
+// again makes the goroutine that receives take the next step of all sessions now.
 func (in *Interface) again() {
 	in.changed.Store(true)
 	in.mu.Lock()

@@ -158,7 +158,7 @@ func TestSessionBeginsAnew(t *testing.T) {
 
 // breaks has the queue pair to the only peer fail, if there is one at the moment.
 func (n *node) breaks() {
-	p := n.in.routes.Load().all[0].peer
+	p := n.in.routes.Load().all[0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.qp != nil {

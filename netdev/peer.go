@@ -3,7 +3,9 @@
 package netdev
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,20 +17,28 @@ import (
 // A peer is another interface. The goroutine that receives owns the fields that mu does not guard.
 type peer struct {
 	in        *Interface
-	announced announcement // the peer's last announcement
-	device    uint64       // number of the peer's engine
-	client    uint32       // number of the peer as a client of its engine
-	seen      bool         // whether the current look (Interface.look) has found the peer's announcement
-	why       string       // why the peer cannot be used; "": it can be used
+	announced announcement         // of the peer; it never changes: then the peer is another one
+	at        nicless.Announcement // the client, without its Value; it never changes
 
 	// The session (session.go).
-	offer      uint32             // number of this side's offer
-	accepted   uint32             // the peer's offer to which the queue pair is connected; 0: none
+	phase      phase
+	connecting bool               // a goroutine has the queue pair, and connects it
+	underWay   int                // number of goroutines that connect a queue pair, also of sessions given up
+	attempt    uint64             // number of the session
+	cancel     context.CancelFunc // ends the connecting
+	called     bool               // a dial of the peer waits for its answer
 	readable   bool               // this interface can read the peer's slots
-	retryAt    time.Time          // no step of the session is taken before this time
-	descriptor nicless.Descriptor // descriptor of this side's queue pair
+	ended      bool               // the peer sends nothing more in this session
+	tries      int                // how many dials one after another have crossed others
+	retryAt    time.Time          // this side does not dial before this time
+	answerAt   time.Time          // dials of the peer are not answered before this time
+	since      time.Time          // when the phase began
+	quietSince time.Time          // when the last packet was noticed (quiet.go)
+	counted    uint64             // number of packets that had travelled then
+	took       uint64             // number of packets that the peer had taken at the last look for buffers
 
-	warned bool // the log has a message of this session that was refused
+	warned     bool // the log has a message of this session that was refused
+	unreported bool // is in Interface.unreported
 
 	broken atomic.Bool // the session has failed
 
@@ -37,8 +47,13 @@ type peer struct {
 	consumed atomic.Uint32
 
 	mu          sync.Mutex // guards the fields down to sge
+	why         string     // why there is no session, if it is not for want of packets
+	wants       bool       // a session is wanted, also without a packet
+	gone        bool       // the peer is one no more
+	waits       [][]byte   // packets that wait for the session (held.go)
 	qp          *nicless.QP
-	up          bool              // both queue pairs are connected
+	up          bool              // both queue pairs are connected, and neither side ends the session
+	readsTheirs bool              // this interface reads the peer's slots
 	readsOurs   bool              // the peer reads the slots of this interface
 	posted      int               // number of sends without a completion
 	held        int               // number of buffers and slots that are on the way to the peer
@@ -46,6 +61,8 @@ type peer struct {
 	slotsSent   []uint16          // numbers of the slots that are on the way to the peer, oldest first
 	slotsFreed  uint32            // number of slots that the peer has freed in this session
 	reported    uint32            // value of consumed that was last sent to the peer
+	taken       uint64            // number of packets that the peer has taken
+	heads       int               // number of messages without a packet that have no completion
 	waitCredit  time.Duration     // how long packets may still wait for the peer
 	stalled     bool              // waitCredit is used up, and packets for the peer are dropped
 	post        nicless.SendWR    // reused by each send
@@ -67,8 +84,9 @@ const (
 // collectTime is how often a goroutine that waits for completions of sends polls for them.
 const collectTime = 100 * time.Microsecond
 
-func newPeer(in *Interface) *peer {
-	return &peer{in: in, waitCredit: stallTime, progress: make(chan struct{}, 1)}
+func newPeer(in *Interface, found announcement, a nicless.Announcement) *peer {
+	a.Value = nil
+	return &peer{in: in, announced: found, at: a, waitCredit: stallTime, progress: make(chan struct{}, 1)}
 }
 
 // reset frees all buffers and slots that are on the way to the peer, for the next session. mu is held.
@@ -83,14 +101,16 @@ func (p *peer) reset() {
 		p.in.freeSlots <- n
 	}
 	p.slotsSent = p.slotsSent[:0]
-	p.posted, p.held, p.slotsFreed, p.reported = 0, 0, 0, 0
+	p.in.heads.Add(int32(-p.heads))
+	p.posted, p.held, p.heads, p.slotsFreed, p.reported = 0, 0, 0, 0, 0
 	p.consumed.Store(0)
-	p.up, p.readsOurs, p.stalled = false, false, false
+	p.up, p.readsOurs, p.readsTheirs, p.stalled = false, false, false, false
 	p.wakeSender()
 }
 
 // tookPackets notes that the peer has taken n packets. mu is held.
 func (p *peer) tookPackets(n int) {
+	p.taken += uint64(n)
 	p.waitCredit = min(stallTime, p.waitCredit+time.Duration(n)*packetTime)
 	p.stalled = false
 	p.wakeSender()
@@ -107,20 +127,22 @@ func (p *peer) wakeSender() {
 // errDropped says that a packet was not sent. The buffer or slot of the packet is still the caller's.
 var errDropped = errors.New("dropped")
 
+const mostReserved = 15
+
 // mostHeld is how many buffers and slots a peer can hold. It is three quarters of the buffers.
 const mostHeld = sendBuffers * 3 / 4
 
 // full reports whether the peer holds as much as it may. free is the list of the free buffers, or that of
 // the free slots.
 //
-// The limit falls with the length of the list. One entry of the list is reserved for each peer that can come
-// (of a short list, a quarter is reserved), and a peer may hold three times the unreserved entries. So a peer
-// that holds nothing finds an entry, however much other peers hold.
+// The limit falls with the length of the list. A quarter of the list, but at most mostReserved entries, is
+// reserved for peers that hold nothing, and a peer may hold three times the unreserved entries. Should all be
+// held for all that, relieve (quiet.go) ends the sessions of peers that take nothing.
 //
 // Sends with packets fill the send queue by half at most. The other half is for messages that report freed
 // slots. mu is held.
 func (p *peer) full(free freeList) bool {
-	reserved := min(MaxPeers, cap(free)/4)
+	reserved := min(mostReserved, cap(free)/4)
 	unreserved := len(free) - reserved
 	overShare := p.held > 0 && p.held >= 3*unreserved
 	return p.held >= mostHeld || p.posted >= sendQueue/2 || overShare
@@ -152,6 +174,15 @@ func (p *peer) waitForRoom(free freeList) error {
 	return nil
 }
 
+// readyFor waits until a packet can be sent, or puts a copy of it, as it is in b, aside until there is a
+// session: then it returns errWaits. mu is held as for waitForRoom.
+func (p *peer) readyFor(b []byte, free freeList) error {
+	if !p.up || len(p.waits) > 0 {
+		return p.putAside(b)
+	}
+	return p.waitForRoom(free)
+}
+
 // postSend posts p.post. mu is held.
 func (p *peer) postSend() error {
 	err := p.qp.PostSend(&p.post)
@@ -167,10 +198,15 @@ func (p *peer) sendBuffer(n uint16, length int) error {
 	p.in.collect()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.waitForRoom(p.in.free); err != nil {
+	if err := p.readyFor(p.in.send.at(int(n))[messageSize:][:length], p.in.free); err != nil {
 		return err
 	}
-	m := message{kind: kindPacket, length: uint32(length), freed: p.consumed.Load()}
+	return p.postBuffer(n, length)
+}
+
+// postBuffer posts buffer n. mu is held.
+func (p *peer) postBuffer(n uint16, length int) error {
+	m := message{kind: kindPacket, length: uint32(length), freed: p.consumed.Load(), reads: p.readsTheirs}
 	m.put((*[messageSize]byte)(p.in.send.at(int(n))))
 	p.sge[0] = p.in.send.sge(int(n), messageSize+length)
 	p.post = nicless.SendWR{ID: uint64(n), Op: nicless.Send, SGE: p.sge[:]}
@@ -190,14 +226,14 @@ func (p *peer) sendSlot(n uint16, length int) error {
 	p.in.collect()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.waitForRoom(p.in.freeSlots); err != nil {
+	s := p.in.slots
+	if err := p.readyFor(s.slot(s.own, int(n))[packetAt:][:length], p.in.freeSlots); err != nil {
 		return err
 	}
 	p.in.tag = max(1, p.in.tag+1)
-	s := p.in.slots
 	s.publish(s.slot(s.own, int(n)), p.in.tag, length)
 	m := message{kind: kindSlot, slot: n, length: uint32(length), freed: p.consumed.Load(), tag: p.in.tag}
-	if err := p.postHead(m); err != nil {
+	if err := p.postHead(m, hasSlot); err != nil {
 		return errDropped
 	}
 	p.slotsSent = append(p.slotsSent, n)
@@ -206,27 +242,46 @@ func (p *peer) sendSlot(n uint16, length int) error {
 	return nil
 }
 
-// noBuffer is the ID of a send that has no buffer. It is larger than the number of any buffer.
-const noBuffer = 1 << 16
+// IDs of sends without a buffer. They are larger than the number of any buffer.
+const (
+	noPacket = 1<<16 + iota
+	hasSlot
+)
 
-// postHead posts a message that has only its head, no packet. mu is held.
-func (p *peer) postHead(m message) error {
-	m.put(&p.head)
-	p.post = nicless.SendWR{ID: noBuffer, Op: nicless.Send, Data: p.head[:]}
-	err := p.postSend()
-	if err == nil {
-		p.reported = m.freed
+// mostHeads is how many messages without a packet may have no completion, so that the CQ has room for all:
+// four for each session.
+const mostHeads = 4 * MaxSessions
+
+var errHeads = fmt.Errorf("%d messages without a packet have no completion", mostHeads)
+
+// postHead posts a message that has only its head. id is noPacket or hasSlot. mu is held.
+func (p *peer) postHead(m message, id uint64) error {
+	if id == noPacket && p.in.heads.Load() >= mostHeads {
+		return errHeads
 	}
-	return err
+	m.reads = p.readsTheirs
+	m.put(&p.head)
+	p.post = nicless.SendWR{ID: id, Op: nicless.Send, Data: p.head[:]}
+	if err := p.postSend(); err != nil {
+		return err
+	}
+	if id == noPacket {
+		p.heads++
+		p.in.heads.Add(1)
+	}
+	p.reported = m.freed
+	return nil
 }
 
 // reportFreed reports to the peer how many packets in its slots this interface has consumed, if these are at
-// least n more than were reported. If the send queue has no room, later messages report them.
-func (p *peer) reportFreed(n uint32) {
-	if !p.tryReport(n) {
-		p.in.collect() // makes room
-		p.tryReport(n)
+// least n more than were reported. It returns false if the send queue has no room: later messages report
+// them.
+func (p *peer) reportFreed(n uint32) bool {
+	if p.tryReport(n) {
+		return true
 	}
+	p.in.collect() // makes room
+	return p.tryReport(n)
 }
 
 // tryReport is reportFreed without a second try. It reports false if the send queue has no room.
@@ -237,7 +292,7 @@ func (p *peer) tryReport(n uint32) (ok bool) {
 	if !p.up || consumed-p.reported < n {
 		return true
 	}
-	return p.postHead(message{kind: kindFreed, freed: consumed}) == nil
+	return p.postHead(message{kind: kindFreed, freed: consumed}, noPacket) == nil
 }
 
 // sendDone notes that a send has ended, and frees its buffer if it has one. id is the ID of the send.
@@ -246,6 +301,10 @@ func (p *peer) sendDone(id uint64) {
 	defer p.mu.Unlock()
 	p.posted--
 	p.wakeSender()
+	if id == noPacket {
+		p.heads--
+		p.in.heads.Add(-1)
+	}
 	if id >= sendBuffers || !p.buffersSent[id] {
 		return
 	}
@@ -258,10 +317,12 @@ func (p *peer) sendDone(id uint64) {
 var errFreed = errors.New("it says that it has done with more slots than it was sent")
 
 // slotsDone frees the slots that the peer has consumed. freed is how many slots the peer has freed in this
-// session, by its own count. It returns errFreed if that is more than were sent.
-func (p *peer) slotsDone(freed uint32) error {
+// session, by its own count. It returns errFreed if that is more than were sent. reads says whether the peer
+// reads the slots of this interface.
+func (p *peer) slotsDone(freed uint32, reads bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.readsOurs = reads
 	n := freed - p.slotsFreed
 	if n == 0 {
 		return nil

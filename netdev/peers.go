@@ -5,11 +5,16 @@ package netdev
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/nicless/nicless"
 )
+
+// MaxPeers is how many other interfaces an interface knows: a rack of 1024 nodes with one each. A peer
+// without a session costs about 1 KiB.
+const MaxPeers = 1024
 
 // Clients can change their announcements all the time. So looks at the announcements are at least lookPause
 // apart, and together take at most one part in lookShare of the time: packets are taken in the rest.
@@ -18,14 +23,41 @@ const (
 	lookShare = 10
 )
 
+// An id names the client behind an announcement.
+type id struct {
+	device uint64
+	client uint32
+}
+
+// A boxID names the client that dials, or is dialled.
+type boxID struct{ device, box uint64 }
+
+// An ignored announcement is of no peer. It is looked at again when addresses become free.
+type ignored struct {
+	nicless.Announcement
+	why string
+}
+
+// routes map addresses to peers. They are replaced, never changed.
+type routes struct {
+	all       []*peer // by address
+	byAddress map[netip.Addr]*peer
+}
+
 // news makes the goroutine that receives look at the announcements soon.
 func (in *Interface) news() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.lookDue {
 		in.lookDue = true
-		time.AfterFunc(time.Until(in.nextLook), in.again)
+		time.AfterFunc(time.Until(in.nextLook), in.lookNow)
 	}
+}
+
+// lookNow makes the goroutine that receives look at the announcements now.
+func (in *Interface) lookNow() {
+	in.board.Store(true)
+	in.again()
 }
 
 // beginLook notes that a look begins. The look sees all that has been announced so far.
@@ -35,117 +67,172 @@ func (in *Interface) beginLook() {
 	in.lookDue, in.nextLook = false, time.Now().Add(max(lookPause, in.lookShare*in.lookTook))
 }
 
-// look looks at what is announced, takes the next step of all sessions, and announces what has
-// changed.
+// look looks at what is announced, if that has changed, and takes the next step of all sessions.
 func (in *Interface) look() error {
-	in.beginLook()
-	defer func(begin time.Time) { in.lookTook = time.Since(begin) }(time.Now())
-	list, err := in.c.Announcements()
-	if err != nil {
-		return fmt.Errorf("announcements: %w", err)
-	}
-	present := make(map[id]bool)
-	for _, a := range list {
-		present[id{a.Device, a.Client}] = true
-	}
-	for at, p := range in.peers {
-		p.seen = false
-		// Peers that are gone are dropped first: the same interface may be back as another client, with the
-		// same addresses.
-		if !present[at] {
-			if err := in.drop(at, p, "it is gone"); err != nil {
-				return err
-			}
-		}
-	}
-	ignored := make(map[id]string)
-	for _, a := range list {
-		if err := in.takeAnnouncement(a, ignored); err != nil {
+	if in.board.Swap(false) {
+		in.beginLook()
+		begin := time.Now()
+		if err := in.readBoard(); err != nil {
 			return err
 		}
+		in.lookTook = time.Since(begin)
 	}
-	in.ignored = ignored
-	for at, p := range in.peers {
-		if !p.seen {
-			if err := in.drop(at, p, "it announces what is refused"); err != nil {
-				return err
-			}
-		}
+	if err := in.stepAll(in.now()); err != nil {
+		return err
 	}
-	for _, p := range in.peers {
-		if err := p.step(); err != nil {
-			return err
-		}
-	}
-	in.rebuild()
 	return in.announce()
 }
 
-// takeAnnouncement updates the peers from one announcement.
-func (in *Interface) takeAnnouncement(a nicless.Announcement, ignored map[id]string) error {
-	at := id{a.Device, a.Client}
-	found, err := parseAnnouncement(a.Value)
-	p := in.peers[at]
-	if err == nil && p != nil && !p.announced.sameLife(&found) {
-		if err := in.drop(at, p, "it has begun anew"); err != nil {
+// readBoard updates the peers from the announcements that have changed.
+func (in *Interface) readBoard() error {
+	changed, err := in.changes()
+	if err != nil {
+		return fmt.Errorf("announcements: %w", err)
+	}
+	own := in.addresses()
+	freed := !slices.Equal(own, in.checkedFor) // whether addresses that were taken may be free now
+	in.checkedFor = own
+	again := make(map[id]bool) // peers with a session that have other addresses: this side dials them
+	// Peers that are gone are dropped first: the same interface may be back as another client, with the same
+	// addresses.
+	for _, a := range changed {
+		at := id{a.Device, a.Client}
+		p := in.peers[at]
+		if p == nil {
+			if len(a.Value) == 0 {
+				delete(in.ignored, at)
+			}
+			continue
+		}
+		found, err := parseAnnouncement(a.Value)
+		why := "it has begun anew"
+		switch {
+		case len(a.Value) == 0:
+			why = "it is gone"
+		case err != nil:
+			why = "it announces what is refused"
+		case p.announced.same(&found) && a.Box == p.at.Box:
+			continue
+		case p.phase == open:
+			again[at] = true
+		}
+		if err := in.drop(at, p, why); err != nil {
 			return err
 		}
-		p = nil
+		freed = true
 	}
-	if err == nil && p == nil && len(in.peers) == MaxPeers {
-		err = fmt.Errorf("there are %d peers already", MaxPeers)
-	}
-	if err == nil && p == nil {
-		err = in.checkPeer(&found)
-	}
-	switch {
-	case errors.Is(err, errNotOurs):
-		return nil
-	case err != nil:
-		ignored[at] = err.Error()
-		if in.ignored[at] != err.Error() {
-			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", found.name,
-				"why", err.Error())
-		}
-		return nil
-	case p == nil:
-		p = newPeer(in)
-		p.device, p.client = a.Device, a.Client
-		in.peers[at] = p
-		if found.mtu != in.cfg.MTU {
-			in.log.Warn("a peer has another MTU; TCP uses the smaller one, and longer datagrams may be lost",
-				"name", found.name, "its", found.mtu, "own", in.cfg.MTU)
+	for _, a := range changed {
+		if len(a.Value) > 0 {
+			in.takeAnnouncement(a)
 		}
 	}
-	p.announced, p.seen = found, true
+	if freed {
+		for _, i := range in.ignored {
+			in.takeAnnouncement(i.Announcement)
+		}
+	}
+	for at := range again {
+		if p := in.peers[at]; p != nil {
+			p.want()
+		}
+	}
+	in.rebuild()
 	return nil
 }
 
-// checkPeer returns why an interface cannot be a peer.
-func (in *Interface) checkPeer(found *announcement) error {
-	if len(found.addresses) == 0 {
-		return errors.New("it has no address")
+// takeAnnouncement updates the peers from one announcement, which is new or of no peer yet.
+func (in *Interface) takeAnnouncement(a nicless.Announcement) {
+	at := id{a.Device, a.Client}
+	if in.peers[at] != nil {
+		return // it has not changed
 	}
-	if found.life == in.life {
-		return errors.New("it says that it is in the life of this interface")
+	found, err := parseAnnouncement(a.Value)
+	if err == nil && len(in.peers) == in.maxPeers {
+		err = fmt.Errorf("there are %d peers already", in.maxPeers)
 	}
-	for _, p := range in.peers {
-		if p.announced.life == found.life {
-			return fmt.Errorf("it says that it is in the life of interface %s", p.announced.name)
+	if err == nil {
+		err = in.checkPeer(&found, boxID{a.Device, a.Box})
+	}
+	if errors.Is(err, errNotOurs) {
+		delete(in.ignored, at)
+		return
+	}
+	if err != nil {
+		if in.ignored[at].why != err.Error() {
+			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", found.name,
+				"why", err.Error())
 		}
+		if len(in.ignored) < 4*MaxPeers || in.ignored[at].why != "" { // more are not remembered
+			in.ignored[at] = ignored{a, err.Error()}
+		}
+		return
 	}
+	delete(in.ignored, at)
+	p := newPeer(in, found, a)
+	in.peers[at], in.byBox[boxID{a.Device, a.Box}], in.byLife[found.life] = p, p, p
 	for _, ip := range found.addresses {
-		if !possible(ip) {
+		in.taken[ip] = p
+	}
+	in.log.Info("peer found", "peer", p)
+	if found.mtu != in.cfg.MTU {
+		in.log.Warn("a peer has another MTU; TCP uses the smaller one, and longer datagrams may be lost",
+			"name", found.name, "its", found.mtu, "own", in.cfg.MTU)
+	}
+}
+
+// checkPeer returns why an interface cannot be a peer.
+func (in *Interface) checkPeer(found *announcement, box boxID) error {
+	switch {
+	case len(found.addresses) == 0:
+		return errors.New("it has no address")
+	case found.life == in.life:
+		return errors.New("it says that it is in the life of this interface")
+	case box.box == 0:
+		return errors.New("it cannot be dialled: it listens under no name")
+	case in.byBox[box] != nil:
+		return fmt.Errorf("it says that it has the box of interface %s", in.byBox[box].announced.name)
+	case in.byLife[found.life] != nil:
+		return fmt.Errorf("it says that it is in the life of interface %s", in.byLife[found.life].announced.name)
+	}
+	for i, ip := range found.addresses {
+		switch {
+		case !possible(ip):
 			return fmt.Errorf("it says that it has %v, which no interface can have", ip)
-		}
-		if slices.Contains(in.addresses(), ip) {
+		case slices.Contains(found.addresses[:i], ip):
+			return fmt.Errorf("it says that it has %v twice", ip)
+		case slices.Contains(in.addresses(), ip):
 			return fmt.Errorf("it says that it has %v, an address of this interface", ip)
-		}
-		for _, p := range in.peers {
-			if slices.Contains(p.announced.addresses, ip) {
-				return fmt.Errorf("it says that it has %v, which interface %s had before it", ip, p.announced.name)
-			}
+		case in.taken[ip] != nil:
+			return fmt.Errorf("it says that it has %v, which interface %s had before it", ip, in.taken[ip].announced.name)
 		}
 	}
 	return nil
+}
+
+// drop ends a peer.
+func (in *Interface) drop(at id, p *peer, why string) error {
+	delete(in.peers, at)
+	delete(in.byBox, boxID{p.at.Device, p.at.Box})
+	delete(in.byLife, p.announced.life)
+	for _, ip := range p.announced.addresses {
+		delete(in.taken, ip)
+	}
+	delete(in.active, p)
+	p.leave()
+	return p.end(why)
+}
+
+// rebuild makes the routes.
+func (in *Interface) rebuild() {
+	r := &routes{byAddress: make(map[netip.Addr]*peer, len(in.taken))}
+	for _, p := range in.peers {
+		r.all = append(r.all, p)
+	}
+	for ip, p := range in.taken {
+		r.byAddress[ip] = p
+	}
+	slices.SortFunc(r.all, func(x, y *peer) int {
+		return x.announced.addresses[0].Compare(y.announced.addresses[0])
+	})
+	in.routes.Store(r)
 }

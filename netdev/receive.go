@@ -20,7 +20,10 @@ const headLength = HeaderSize + 120
 
 // readFabric gives the kernel what peers send, and keeps the sessions.
 func (in *Interface) readFabric(ctx context.Context) error {
+	in.running = ctx
+	in.board.Store(true)
 	in.changed.Store(true)
+	defer in.connecting.Wait()
 	done := make([]nicless.Completion, 32)
 	for ctx.Err() == nil {
 		if in.changed.Swap(false) {
@@ -31,7 +34,7 @@ func (in *Interface) readFabric(ctx context.Context) error {
 		n, err := in.recvCQ.Poll(done)
 		if n == 0 && err == nil {
 			in.reportAll()
-			n, err = in.wait(ctx, done)
+			n, err = in.waitFor(ctx, done)
 		}
 		if err := errors.Join(in.completeAll(done[:n]), err); err != nil {
 			return err
@@ -60,11 +63,11 @@ func (in *Interface) drain() error {
 	}
 }
 
-// wait waits for completions, or until again is called. Then it returns 0.
-func (in *Interface) wait(ctx context.Context, done []nicless.Completion) (int, error) {
-	if in.waiting == nil || in.waiting.Err() != nil {
+// waitFor waits for completions, or until again is called. Then it returns 0.
+func (in *Interface) waitFor(ctx context.Context, done []nicless.Completion) (int, error) {
+	if in.wait == nil || in.wait.Err() != nil {
 		in.mu.Lock()
-		in.waiting, in.wake = context.WithCancel(ctx)
+		in.wait, in.wake = context.WithCancel(ctx)
 		in.mu.Unlock()
 	}
 	if in.changed.Load() {
@@ -74,8 +77,8 @@ func (in *Interface) wait(ctx context.Context, done []nicless.Completion) (int, 
 	if n > 0 || err != nil {
 		return n, err
 	}
-	n, err = in.recvCQ.Wait(in.waiting, done)
-	if in.waiting.Err() != nil {
+	n, err = in.recvCQ.Wait(in.wait, done)
+	if in.wait.Err() != nil {
 		err = nil
 	}
 	return n, err
@@ -89,7 +92,7 @@ func (in *Interface) postReceive(n int) error {
 // complete takes the completion of one receive. If it failed, so has the queue pair, and watch gets the
 // event.
 func (in *Interface) complete(c *nicless.Completion) error {
-	p := in.routes.Load().byQPN[c.QPN]
+	p := (*in.sessions.Load())[c.QPN]
 	if p != nil && c.Status == cqe.StatusSuccess {
 		if err := p.take(in.receive.at(int(c.ID))[:c.ByteLen]); err != nil {
 			p.refuse(err)
@@ -106,7 +109,7 @@ func (p *peer) take(b []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := p.slotsDone(m.freed); err != nil {
+	if err := p.slotsDone(m.freed, m.reads); err != nil {
 		p.fail()
 		return err
 	}
@@ -117,7 +120,14 @@ func (p *peer) take(b []byte) error {
 		err := p.takeSlot(m)
 		p.consumed.Add(1)
 		p.reportFreed(max(1, uint32(p.announced.slots)/4))
+		if !p.unreported {
+			p.unreported = true
+			p.in.unreported = append(p.in.unreported, p)
+		}
 		return err
+	case kindEnd:
+		p.ended = true
+		p.in.again()
 	}
 	return nil
 }
@@ -176,7 +186,13 @@ func (p *peer) refuse(err error) {
 
 // reportAll reports to all peers which of their slots are free.
 func (in *Interface) reportAll() {
-	for _, r := range in.routes.Load().all {
-		r.reportFreed(1)
+	left := in.unreported[:0]
+	for _, p := range in.unreported {
+		p.unreported = !p.reportFreed(1)
+		if p.unreported {
+			left = append(left, p)
+		}
 	}
+	clear(in.unreported[len(left):])
+	in.unreported = left
 }

@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -108,6 +110,8 @@ type node struct {
 	c      *nicless.Context
 	in     *Interface
 	stop   func()
+	ahead  atomic.Int64 // how far the interface's clock is ahead, in nanoseconds
+	looked atomic.Int64 // how often the interface has looked at its clock: once in each look
 }
 
 // start starts an interface on an engine.
@@ -122,6 +126,14 @@ func start(t *testing.T, socket, address string, change ...func(*Config)) *node 
 
 func startOn(t *testing.T, c *nicless.Context, address string, change ...func(*Config)) *node {
 	t.Helper()
+	n := openOn(t, c, address, change...)
+	n.run()
+	return n
+}
+
+// openOn opens an interface that does not run yet.
+func openOn(t *testing.T, c *nicless.Context, address string, change ...func(*Config)) *node {
+	t.Helper()
 	n := &node{t: t, addr: netip.MustParseAddr(address), wire: newWire(), c: c}
 	cfg := Config{Name: "test" + address[len(address)-1:], MTU: 65520, Addresses: []netip.Addr{n.addr}}
 	for _, f := range change {
@@ -131,6 +143,16 @@ func startOn(t *testing.T, c *nicless.Context, address string, change ...func(*C
 	n.in, err = Open(c, n.wire, cfg)
 	require.NoError(t, err)
 	n.in.lookShare = 0 // tests have nothing else to do
+	n.in.now = func() time.Time {
+		n.looked.Add(1)
+		return time.Now().Add(time.Duration(n.ahead.Load()))
+	}
+	return n
+}
+
+// run runs the interface until stop is called, or the test ends.
+func (n *node) run() {
+	t, c := n.t, n.c
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.in.Run(ctx) }()
@@ -140,7 +162,19 @@ func startOn(t *testing.T, c *nicless.Context, address string, change ...func(*C
 		require.NoError(t, c.Close())
 	})
 	t.Cleanup(n.stop)
-	return n
+}
+
+// passes lets time pass for the interface, which sees before and after it that nothing happens.
+func (n *node) passes(d time.Duration) {
+	n.t.Helper()
+	for _, step := range []time.Duration{sweepPause, d} {
+		n.ahead.Add(int64(step))
+		for range 2 { // the first look may have begun before
+			before := n.looked.Load()
+			n.in.again()
+			poll(n.t, "it looks", func() bool { return n.looked.Load() > before })
+		}
+	}
 }
 
 // slotsOf returns what gives a node slots in a file.
@@ -152,9 +186,21 @@ func slotsOf(t *testing.T, path string, node int) func(*Config) {
 	return func(cfg *Config) { cfg.Slots = s }
 }
 
-// meets waits until other is a peer that is up.
+// peer waits until other is a peer, and returns it.
+func (n *node) peer(other netip.Addr) (p *peer) {
+	n.t.Helper()
+	await.Until(n.t, n.addr.String()+": it finds "+other.String(), func() bool {
+		p = n.in.routes.Load().byAddress[other]
+		return p != nil
+	}, func() any { return n.in.Stats() })
+	return p
+}
+
+// meets waits until other is a peer, and opens a session.
 func (n *node) meets(other *node) {
 	n.t.Helper()
+	p := n.peer(other.addr)
+	p.want()
 	n.until("it meets "+other.addr.String(), func(s Stats) bool {
 		for _, p := range s.Peers {
 			if p.Up && p.Addresses[0] == other.addr {
@@ -224,4 +270,15 @@ func packet(from, to netip.Addr, size int, number uint32) []byte {
 		b[i] = byte(number>>(i&3*8)) + byte(i>>2)
 	}
 	return b
+}
+
+// client returns a client of an engine that other interfaces can dial. It does not answer.
+func client(t *testing.T, socket string) *nicless.Context {
+	t.Helper()
+	c, err := nicless.Dial(socket)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	_, err = c.ListenName(dialled, nicless.ListenConfig{})
+	require.NoError(t, err)
+	return c
 }

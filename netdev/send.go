@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/nicless/nicless/internal/tun"
 )
@@ -34,9 +35,9 @@ func (in *Interface) collect() {
 	defer in.sending.Unlock()
 	for {
 		n, _ := in.sendCQ.Poll(in.ended[:]) // readFabric sees that the engine is gone
-		byQPN := in.routes.Load().byQPN
+		sessions := *in.sessions.Load()
 		for i := range in.ended[:n] {
-			if p := byQPN[in.ended[i].QPN]; p != nil {
+			if p := sessions[in.ended[i].QPN]; p != nil {
 				p.sendDone(in.ended[i].ID)
 			}
 		}
@@ -48,12 +49,17 @@ func (in *Interface) collect() {
 
 // take waits for a free buffer.
 func (in *Interface) take(ctx context.Context) (n uint16, ok bool) {
-	for {
+	for since := time.Now(); ; {
 		in.collect()
 		select {
 		case n = <-in.free:
 			return n, true
 		default:
+		}
+		if now := time.Now(); now.Sub(since) > stallTime {
+			since = now
+			in.short.Store(true)
+			in.again()
 		}
 		in.timer.Reset(collectTime)
 		select {
@@ -152,9 +158,10 @@ func (in *Interface) route(b []byte) *peer {
 	return p
 }
 
-// count counts a packet that was dropped, and reports whether it was sent.
+// count counts a packet that was dropped, and reports whether it was sent. One that waits for a session is
+// neither.
 func (in *Interface) count(err error) bool {
-	if err != nil {
+	if err != nil && !errors.Is(err, errWaits) {
 		in.stats.dropped.Add(1)
 	}
 	return err == nil

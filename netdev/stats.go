@@ -3,6 +3,7 @@
 package netdev
 
 import (
+	"cmp"
 	"net/netip"
 	"sync/atomic"
 )
@@ -29,7 +30,9 @@ type Stats struct {
 	Addresses   []netip.Addr
 	MTU         int
 	Unreachable uint64 // packets to addresses that no peer has
-	Dropped     uint64 // packets for peers that were down, or that took nothing
+	Dropped     uint64 // packets for peers that could not be reached, or that took nothing
+	Waited      uint64 // packets that have waited for a session
+	Sessions    int    // that are open, or begin or end
 	Peers       []PeerStats
 }
 
@@ -39,7 +42,7 @@ type PeerStats struct {
 	Addresses       []netip.Addr
 	Engine          uint64
 	MTU             int
-	Up              bool
+	Up              bool   // there is a session
 	Slots           bool   // packets to it travel in shared slots
 	Why             string `json:",omitempty"` // if not Up: why
 	Sent, Received  uint64 // packets
@@ -47,22 +50,27 @@ type PeerStats struct {
 	Refused         uint64 // messages that were refused
 }
 
+// noSession is why a peer is not up if nothing is wrong.
+const noSession = "there is no session: the next packet opens one"
+
 // Stats returns the counts. It is safe for concurrent use.
 func (in *Interface) Stats() Stats {
 	s := Stats{Name: in.cfg.Name, Addresses: in.addresses(), MTU: in.cfg.MTU,
-		Unreachable: in.stats.unreachable.Load(), Dropped: in.stats.dropped.Load()}
+		Unreachable: in.stats.unreachable.Load(), Dropped: in.stats.dropped.Load(),
+		Waited: in.stats.waited.Load(), Sessions: len(*in.sessions.Load())}
 	for _, r := range in.routes.Load().all {
 		r.mu.Lock()
-		up, slots := r.up, r.readsOurs
+		up, slots, why := r.up, r.readsOurs, r.why
 		r.mu.Unlock()
 		p := PeerStats{
-			Name: r.announced.name, Addresses: r.announced.addresses, Engine: r.device, MTU: r.announced.mtu,
-			Up: up, Slots: slots, Sent: r.stats.packetsOut.Load(), Bytes: r.stats.bytesOut.Load(),
+			Name: r.announced.name, Addresses: r.announced.addresses, Engine: r.at.Device,
+			MTU: r.announced.mtu, Slots: slots, Up: up,
+			Sent: r.stats.packetsOut.Load(), Bytes: r.stats.bytesOut.Load(),
 			Received: r.stats.packetsIn.Load(), GotBytes: r.stats.bytesIn.Load(),
 			Refused: r.stats.refused.Load(),
 		}
 		if !up {
-			p.Why = r.why
+			p.Why = cmp.Or(why, noSession)
 		}
 		s.Peers = append(s.Peers, p)
 	}

@@ -174,7 +174,7 @@ var mayImport = map[string][]string{
 		"engine/internal/custody", "engine/internal/survey",
 		"engine/internal/announce", "engine/internal/pagefault", "engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
 		"engine/internal/inject", "engine/internal/closers", "engine/internal/eventsocket", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap", "engine/internal/outage",
-		"fault", "cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/reason", "internal/shm", "internal/unixsock", "trace",
+		"fault", "cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/reason", "internal/rendezvous", "internal/shm", "internal/unixsock", "trace",
 	},
 	"engine": {"fault", "state", "engine/internal/survey", "engine/internal/request", "engine/internal/loop", "engine/internal/object", "engine/internal/cores", "wqe", "internal/nic", "internal/platform"},
 

@@ -163,11 +163,23 @@ func (b *bed) ends(p *process) {
 	require.NotContains(b.t, said, "level=ERROR")
 }
 
-// joined waits until every interface has every other for a peer.
+// joined waits until every interface has a session with every other: the first packet opens it.
 func (b *bed) joined() {
 	b.t.Helper()
 	for _, u := range b.ups {
 		u.says("net ready")
+		for _, other := range b.nodes {
+			if other.number != u.node.number {
+				u.hears("peer found", other, 1)
+			}
+		}
+	}
+	for _, u := range b.ups {
+		for _, other := range b.nodes[:u.node.number] {
+			u.node.run("ping", "-n", "-q", "-c", "1", "-w", "20", other.address())
+		}
+	}
+	for _, u := range b.ups {
 		for _, other := range b.nodes {
 			if other.number != u.node.number {
 				u.hears("peer up", other, 1)

@@ -49,8 +49,8 @@ func killed(b *bed) {
 
 	b.up(victim).says("net ready")
 	for _, other := range []int{0, 2} {
-		b.ups[other].hears("peer up", victim, 2)
-		b.ups[1].hears("peer up", b.nodes[other], 1)
+		b.ups[other].hears("peer found", victim, 2)
+		b.ups[1].hears("peer found", b.nodes[other], 1)
 	}
 	for _, k := range talks(a, victim) {
 		k.pings(20)

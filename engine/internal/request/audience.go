@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/rendezvous"
 )
 
 // announce replaces what this client announces to clients of its user.
@@ -35,6 +36,9 @@ func (c *Client) postFor(audience uint32, value string) (control.Message, error)
 	defer c.Mu.Unlock()
 	if c.Closed {
 		return nil, object.ErrClosed
+	}
+	if _, n := rendezvous.Split(value); n.Box != 0 && n.Box != c.Device.Boxes.Of(c.Client) {
+		return nil, control.Errorf(control.CodeInvalid, "names with box %#016x, which is not the client's", n.Box)
 	}
 	to := board.AllUsers
 	switch {

@@ -49,14 +49,19 @@ func (in *Interface) collect() {
 
 // take waits for a free buffer.
 func (in *Interface) take(ctx context.Context) (n uint16, ok bool) {
-	for since := time.Now(); ; {
+	var since time.Time // when it began to wait; the clock is not read for nothing
+	for {
 		in.collect()
 		select {
 		case n = <-in.free:
 			return n, true
 		default:
 		}
-		if now := time.Now(); now.Sub(since) > stallTime {
+		now := time.Now()
+		if since.IsZero() {
+			since = now
+		}
+		if now.Sub(since) > stallTime {
 			since = now
 			in.short.Store(true)
 			in.again()

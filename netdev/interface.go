@@ -127,6 +127,8 @@ type Interface struct {
 	requests []*peer                          // peers for which packets wait
 	lookDue  bool                             // a timer will call lookNow
 	nextLook time.Time                        // the timer calls lookNow at this time or later
+	due      map[time.Duration]bool           // when steps are taken, since begun (later)
+	begun    time.Time                        // constant
 
 	waiting struct{ bytes atomic.Int64 } // of the packets that wait for sessions
 	stats   struct{ unreachable, dropped, waited atomic.Uint64 }
@@ -178,6 +180,7 @@ func newInterface(c *nicless.Context, dev Device, cfg Config) *Interface {
 		active: make(map[*peer]bool), incoming: make(chan *nicless.IncomingDial, nicless.MaxBacklog),
 		maxPeers: MaxPeers, maxSessions: MaxSessions, lookShare: lookShare, now: time.Now,
 		quiet: quietTime, openTime: openTime, endTime: endTime,
+		due: make(map[time.Duration]bool), begun: time.Now(),
 	}
 	in.sessions.Store(&map[uint32]*peer{})
 	return in

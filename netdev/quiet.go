@@ -126,5 +126,20 @@ func (p *peer) finished(now time.Time) bool {
 	return false
 }
 
-// later makes the goroutine that receives take the next step of all sessions after some time.
-func (in *Interface) later(d time.Duration) { time.AfterFunc(d, in.again) }
+// later makes the goroutine that receives take the next step of all sessions after some time, in whole
+// milliseconds. All that ask for the same one share a timer: each step may ask for many.
+func (in *Interface) later(d time.Duration) {
+	due := (time.Since(in.begun) + d + lookAgain - 1).Truncate(lookAgain)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.due[due] {
+		return
+	}
+	in.due[due] = true
+	time.AfterFunc(due-time.Since(in.begun), func() {
+		in.mu.Lock()
+		delete(in.due, due)
+		in.mu.Unlock()
+		in.again()
+	})
+}

@@ -48,6 +48,7 @@ var mayWaitByTime = map[string]struct {
 	"internal/await/await_test.go":     {1, "the package itself"},
 	"tools/lab/main_test.go":           {1, "a line of the log, if something took long"},
 	"netdev/enemy_test.go":             {3, "the clock is that of a synctest bubble"},
+	"netdev/later_test.go":             {4, "the clock is that of a synctest bubble"},
 	"niclesstest/bubble_test.go":       {1, "the clock is that of a synctest bubble"},
 	"niclesstest/fault_test.go":        {4, "the clock is that of a synctest bubble"},
 	"niclesstest/example_test.go":      {1, "a program that runs in a synctest bubble"},

@@ -50,7 +50,8 @@ type peer struct {
 	why         string     // why there is no session, if it is not for want of packets
 	wants       bool       // a session is wanted, also without a packet
 	gone        bool       // the peer is one no more
-	waits       [][]byte   // packets that wait for the session (held.go)
+	waits       [][]byte   // packets that wait for the session (waits.go)
+	waitBytes   int64      // of waits
 	qp          *nicless.QP
 	up          bool              // both queue pairs are connected, and neither side ends the session
 	readsTheirs bool              // this interface reads the peer's slots

@@ -8,8 +8,8 @@ import (
 )
 
 // Packets that come while there is no session wait for it: mostWaiting of a peer, and waitingBytes of all
-// peers together. That is what programs send before they wait for an answer; the longest packets of 16 peers
-// fit.
+// peers together. That is what programs send before they wait for an answer. A peer may have half of what the
+// others leave free of that: so one that answers no dial leaves room for others.
 const (
 	mostWaiting  = 16
 	waitingBytes = 1 << 20
@@ -22,13 +22,20 @@ var errWaits = errors.New("waits")
 // It returns errWaits, or errDropped if there is no room. mu is held.
 func (p *peer) putAside(b []byte) error {
 	in := p.in
-	if p.gone || len(p.waits) >= mostWaiting {
+	if p.gone {
 		return errDropped
 	}
-	if in.waiting.bytes.Add(int64(len(b))) > waitingBytes {
-		in.waiting.bytes.Add(int64(-len(b)))
+	size := int64(len(b))
+	all := in.waiting.bytes.Add(size)
+	if len(p.waits) >= mostWaiting || p.waitBytes+size > (waitingBytes-(all-size-p.waitBytes))/2 {
+		in.waiting.bytes.Add(-size)
+		if !p.up && !p.wants { // the next packets shall find a session
+			p.wants = true
+			p.request()
+		}
 		return errDropped
 	}
+	p.waitBytes += size
 	in.stats.waited.Add(1)
 	p.waits = append(p.waits, bytes.Clone(b))
 	p.request()
@@ -75,6 +82,7 @@ func (p *peer) sendWaiting() {
 			return
 		}
 		p.waits = p.waits[1:]
+		p.waitBytes -= int64(len(b))
 		p.in.waiting.bytes.Add(int64(-len(b)))
 	}
 	if len(p.waits) == 0 {
@@ -101,11 +109,9 @@ func (p *peer) sendCopy(b []byte) bool {
 func (p *peer) dropWaiting() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, b := range p.waits {
-		p.in.waiting.bytes.Add(int64(-len(b)))
-	}
+	p.in.waiting.bytes.Add(-p.waitBytes)
 	p.in.stats.dropped.Add(uint64(len(p.waits)))
-	p.waits, p.wants = nil, false
+	p.waits, p.waitBytes, p.wants = nil, 0, false
 }
 
 // leave says that the peer is one no more.

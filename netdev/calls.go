@@ -50,7 +50,7 @@ func (in *Interface) answerCalls(now time.Time) error {
 	for len(in.calls) < nicless.MaxBacklog {
 		select {
 		case d := <-in.incoming:
-			in.calls = append(in.calls, call{d, now})
+			in.addCall(call{d, now})
 			continue
 		default:
 		}
@@ -77,6 +77,21 @@ func (in *Interface) answerCalls(now time.Time) error {
 	clear(in.calls[len(left):])
 	in.calls = left
 	return nil
+}
+
+// addCall adds a dial. It takes the place of an earlier one of the same client, which has no use for two:
+// else one that dials without a pause would keep all others waiting.
+func (in *Interface) addCall(c call) {
+	device, box := c.Caller()
+	for i, old := range in.calls {
+		if d, b := old.Caller(); d == device && b == box {
+			_ = refuse(old, "the client has dialled again")
+			c.since = old.since
+			in.calls[i] = c
+			return
+		}
+	}
+	in.calls = append(in.calls, c)
 }
 
 // answer answers a dial of p (nil: of an unknown client), or returns false if it has to wait.

@@ -58,6 +58,7 @@
 //   - announce.go: whether the bytes of an announcement are right; how they are written
 //   - message.go: whether the head of a message is right; how it is written
 //   - peers.go: which announcements are of peers, and why one cannot be a peer (checkPeer)
+//   - kept.go: whether an address is another's, which announces something else at the same time
 //   - session.go: whether a peer is up (step), and whether its slots are used: signature and count (begin)
 //   - calls.go: whether the dial of a peer is answered (answer)
 //   - quiet.go: when sessions end, and for which others (sweep, room, relieve)

@@ -92,6 +92,7 @@ type Interface struct {
 	byLife     map[uint64]*peer     // those of peers
 	taken      map[netip.Addr]*peer // the addresses of peers
 	ignored    map[id]ignored       // announcements that are of no peer
+	kept       kept                 // what others do not get in this look; nil: nothing
 	checkedFor []netip.Addr         // the addresses of this interface when ignored was checked
 	seen       map[id][]byte        // the announcements of the last look
 	active     map[*peer]bool       // those with a session, or that want one

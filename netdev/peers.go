@@ -92,6 +92,7 @@ func (in *Interface) readBoard() error {
 	own := in.addresses()
 	freed := !slices.Equal(own, in.checkedFor) // whether addresses that were taken may be free now
 	in.checkedFor = own
+	in.kept = make(kept)
 	again := make(map[id]bool) // peers with a session that have other addresses: this side dials them
 	// Peers that are gone are dropped first: the same interface may be back as another client, with the same
 	// addresses.
@@ -116,6 +117,9 @@ func (in *Interface) readBoard() error {
 		case p.phase == open:
 			again[at] = true
 		}
+		if err == nil && len(a.Value) > 0 {
+			in.kept.add(p, &found)
+		}
 		if err := in.drop(at, p, why); err != nil {
 			return err
 		}
@@ -126,6 +130,7 @@ func (in *Interface) readBoard() error {
 			in.takeAnnouncement(a)
 		}
 	}
+	in.kept = nil
 	if freed {
 		for _, i := range in.ignored {
 			in.takeAnnouncement(i.Announcement)
@@ -151,7 +156,7 @@ func (in *Interface) takeAnnouncement(a nicless.Announcement) {
 		err = fmt.Errorf("there are %d peers already", in.maxPeers)
 	}
 	if err == nil {
-		err = in.checkPeer(&found, boxID{a.Device, a.Box})
+		err = in.checkPeer(&found, at, boxID{a.Device, a.Box})
 	}
 	if errors.Is(err, errNotOurs) {
 		delete(in.ignored, at)
@@ -181,7 +186,10 @@ func (in *Interface) takeAnnouncement(a nicless.Announcement) {
 }
 
 // checkPeer returns why an interface cannot be a peer.
-func (in *Interface) checkPeer(found *announcement, box boxID) error {
+func (in *Interface) checkPeer(found *announcement, at id, box boxID) error {
+	if err := in.kept.check(found, at); err != nil {
+		return err
+	}
 	switch {
 	case len(found.addresses) == 0:
 		return errors.New("it has no address")

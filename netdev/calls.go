@@ -128,9 +128,13 @@ func (in *Interface) answer(c call, p *peer, now time.Time) (answered bool, err 
 		return true, refuse(c, err.Error())
 	}
 	p.answerAt = now.Add(answerPause)
-	return true, p.begin(accepting, now, func(ctx context.Context, qp *nicless.QP) error {
+	err = p.begin(accepting, now, func(ctx context.Context, qp *nicless.QP) error {
 		return c.Accept(ctx, qp, connection)
 	})
+	if p.phase == closed {
+		_ = refuse(c, "the interface has no queue pair for it") // else the dialler waits for openTime
+	}
+	return true, err
 }
 
 // refuse refuses a dial. Should it fail, the dialler gives up after some time.

@@ -253,11 +253,15 @@ const (
 // four for each session.
 const mostHeads = 4 * MaxSessions
 
-var errHeads = fmt.Errorf("%d messages without a packet have no completion", mostHeads)
+// peerHeads is how many of them may be of one peer: what its queue has room for beside packets. 15 peers with
+// slots that take nothing leave some for others.
+const peerHeads = sendQueue / 2
+
+var errHeads = fmt.Errorf("%d messages without a packet have no completion, or %d of one peer", mostHeads, peerHeads)
 
 // postHead posts a message that has only its head. id is noPacket or hasSlot. mu is held.
 func (p *peer) postHead(m message, id uint64) error {
-	if id == noPacket && p.in.heads.Load() >= mostHeads {
+	if id == noPacket && (p.heads >= peerHeads || p.in.heads.Load() >= mostHeads) {
 		return errHeads
 	}
 	m.reads = p.readsTheirs

@@ -193,6 +193,9 @@ func (in *Interface) reportAll() {
 			left = append(left, p)
 		}
 	}
+	if len(left) > 0 {
+		in.later(10 * lookAgain) // completions of sends wake nobody
+	}
 	clear(in.unreported[len(left):])
 	in.unreported = left
 }

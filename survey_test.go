@@ -50,7 +50,9 @@ func TestSurveyOverAPool(t *testing.T) {
 	require.NoError(t, p.Connect(q.Descriptor(client.mr.Remote("m")), Connection{}))
 	require.NoError(t, q.Connect(p.Descriptor(client.mr.Remote("m")), Connection{}))
 	client.writes(t, p, q.Descriptor(client.mr.Remote("m")), 0)
-	seen := untilPeer(t, "the write is told", path, func(p *state.Peer) bool { return p.Summary != nil && p.Summary.WQEs == 1 })
+	seen := untilPeer(t, "the write is counted and this engine known", path, func(p *state.Peer) bool {
+		return p.Summary != nil && p.Summary.WQEs == 1 && p.Summary.PeersUp == 1
+	})
 	require.Equal(t, fmt.Sprintf("%016x", client.Device()), seen.GUID)
 	require.Equal(t, "node 1", seen.Name)
 	s := seen.Summary

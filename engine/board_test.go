@@ -4,7 +4,6 @@ package engine
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -61,7 +60,6 @@ func TestAnnouncementsOfLinks(t *testing.T) {
 	d.SetAnnounced("ucx", 0x60, nil)
 	d.SetAnnounced("pool", 0x40, nil)
 	d.SetAnnounced("pool", 0x30, nil)
-	require.Empty(t, r.e.Bulletin.Sources)
 	require.Equal(t, []string{"50/2 other"}, h.announcements())
 
 	news := 0
@@ -71,7 +69,6 @@ func TestAnnouncementsOfLinks(t *testing.T) {
 	require.NoError(t, other.c.Close())
 	require.Equal(t, 1, news)
 	require.Equal(t, []board.Entry{{Client: 1, User: me, Value: "own"}}, d.Announced())
-	require.NotContains(t, r.e.Bulletin.Waiting, other.c)
 }
 
 // A client whose event socket is full is notified of a later change.
@@ -92,21 +89,8 @@ func TestAnnouncementsAndAFullSocket(t *testing.T) {
 	require.Nil(t, events())
 }
 
-func TestAnnouncementsAreBounded(t *testing.T) {
-	r := newRig(t, Config{})
-	h := r.host("a")
-	b := &r.e.Bulletin
-	b.Last = math.MaxUint32
-	h.refused(control.CodeLimit, "4294967295 clients have announced something; there are no more numbers", control.OpAnnounce, &control.Announce{Value: "x"}, nil)
-	b.Last = 0
-	for range object.MaxAnnounced {
-		_, err := b.Post(&object.Client{Device: r.d.runner.Device}, 7, "x")
-		require.NoError(t, err)
-	}
-	h.refused(control.CodeLimit, "4096 clients announce something already; that is the most", control.OpAnnounce, &control.Announce{Value: "x"}, nil)
-	h.call(control.OpAnnounce, &control.Announce{}, &control.Empty{})
-	require.Empty(t, h.announcements(), "they are of another user")
-	require.Len(t, b.Own, object.MaxAnnounced)
+func TestAnnouncementsOfAClosedClient(t *testing.T) {
+	h := newRig(t, Config{}).host("a")
 	require.NoError(t, h.c.Close())
 	_, _, err := h.c.Call(control.OpNextAnnouncement, make([]byte, 16))
 	require.ErrorIs(t, err, object.ErrClosed)

@@ -82,6 +82,7 @@
 //     (subuid); what is counted (resource)
 //   - internal/recent: which explanations are kept for those who look later
 //   - internal/boxes: which messages of clients wait for other clients
+//   - internal/bulletin: what clients announce, who may read it, and who is notified of a change
 //   - internal/recovery: which packets are lost, which are kept that came too early, and how many may be on
 //     the way; counts of losses for each path
 //   - internal/rights: which access rights the device knows; their names

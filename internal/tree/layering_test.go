@@ -114,6 +114,7 @@ var mayImport = map[string][]string{
 	"engine/internal/states":      {"internal/control", "wqe"},
 	"engine/internal/quota":       {"engine/internal/cgroup", "internal/control"},
 	"engine/internal/boxes":       {"internal/control", "internal/nic"},
+	"engine/internal/bulletin":    {"engine/internal/userns", "internal/board", "internal/control"},
 	"engine/internal/recent":      {"state"},
 	"engine/internal/rights":      {"internal/control"},
 	"engine/internal/recovery":    {"internal/clock", "internal/nic", "internal/packetring", "packet"},
@@ -132,8 +133,8 @@ var mayImport = map[string][]string{
 	// The device. It must never import hostpath. Its layers, from the lowest to the highest: the state, what
 	// goes wrong, completions, execution within the device, transport over links, threads, requests.
 	"engine/internal/object": {
-		"engine/internal/announce", "engine/internal/boxes", "engine/internal/pagefault", "engine/internal/closers", "engine/internal/eventsocket", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/recent", "engine/internal/recovery", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap", "engine/internal/outage",
-		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
+		"engine/internal/announce", "engine/internal/boxes", "engine/internal/bulletin", "engine/internal/pagefault", "engine/internal/closers", "engine/internal/eventsocket", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/recent", "engine/internal/recovery", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/tap", "engine/internal/outage",
+		"cqe", "doorbell", "packet", "wqe", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
 	},
 	"engine/internal/custody": {
 		"engine/internal/execution", "engine/internal/inject", "engine/internal/object", "engine/internal/pagefault",

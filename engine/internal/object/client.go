@@ -54,7 +54,6 @@ type Client struct {
 	Hosted nic.Hosted    // what the server that hosts the client asks for
 	Local  bool          // the client is part of this process, and makes its regions' memory itself
 	Banks  []*shm.Region // banks of UAR pages in addition to UAR
-	posted uint32        // the client's number in announcements; 0: none yet. Guarded by bulletin.Mu
 	Paid   quota.Charge  // charge for the client itself
 
 	// The following fields belong to the shard: only its thread and functions in Do touch them.

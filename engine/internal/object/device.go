@@ -22,10 +22,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/engine/internal/tap"
 	"github.com/nicless/nicless/engine/internal/ticketlock"
-	"github.com/nicless/nicless/engine/internal/userns"
 	"github.com/nicless/nicless/engine/internal/wheel"
-	"github.com/nicless/nicless/internal/board"
-	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/shm"
@@ -77,7 +74,7 @@ type Device struct {
 	Router          nic.Router          // finds paths to other devices; nil: there are none
 	Routes          uint64              // number of changes of the router's paths; at least 1
 	Held            heldPaths           // paths that are held by queue pairs whose clients have set the peers
-	Bulletin        bulletin            // what clients announce
+	Bulletin        announcements       // what clients announce
 	Boxes           boxes.Office        // what they send each other
 	Watches         [tap.Most]*Watcher  // by the number of their bits; nil: there is none
 	DatagramsSeen   int                 // number of queue pairs for datagrams that are watched
@@ -287,47 +284,6 @@ type Stuck struct {
 	For          time.Duration // time since the thread last advanced
 	Thread       string        // state of the thread, as the kernel reports it
 	NoCore       bool          // the thread only waits for a core; all fields except For and Thread are zero
-}
-
-// A bulletin is what the clients of this device and of linked ones announce. Requests and links
-// use it, on goroutines of their own. The engine's thread only sends the events.
-type bulletin struct {
-	Mu      sync.Mutex
-	Last    uint32   // the highest number that a client has got
-	Own     []posted // announcements of this device, sorted by client
-	linked  []posted // announcements of other devices, sorted by device and client
-	Sources []source // what links have said, in the order in which they have said something first
-	Waiting map[*Client]*reader
-	Changed func() // called when Own has changed; nil: no link asks for the call
-	Users   users
-}
-
-// A reader is a client that has read the list.
-type reader struct {
-	user  uint32 // the user whose announcements the client reads, besides those for all users
-	waits bool   // nothing that the client may read has changed since it has read the list
-}
-
-// A posted announcement is one in a list.
-type posted struct {
-	control.Announcement
-	To uint32  // the user whose clients may read the announcement, or board.AllUsers
-	by *Client // the client that announces; nil: it is a client of another device
-}
-
-// A source is what one link says of one device.
-type source struct {
-	link any
-	guid uint64
-	list []board.Entry
-}
-
-// Type users says which clients belong to the same user. Uids that one user owns, as package quota has it,
-// are one user. Engines exchange users, so a user has the number of the user namespace around this engine.
-// The users of other engines are taken as they are: this host's /etc/subuid says nothing of other hosts.
-type users struct {
-	Payer func(uid uint32) uint32
-	space userns.Map
 }
 
 // A Group is a multicast group. Members are in the order of their numbers.

@@ -41,7 +41,8 @@
 // Announcements and status:
 //
 //   - watch.go: which queues are visited aside because they are watched or on a wire
-//   - board.go: which clients may read an announcement, and which are notified of a change
+//   - board.go: sends the events that announcements have changed; who gets them is decided in
+//     bulletin/readers
 //   - status.go: writes the status page and adds up counts; when it is written is decided in report/status
 //
 // Peers and memory:

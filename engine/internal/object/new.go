@@ -9,10 +9,10 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/nicless/nicless/engine/internal/bulletin"
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/engine/internal/quota"
-	"github.com/nicless/nicless/engine/internal/userns"
 	"github.com/nicless/nicless/internal/clock"
 )
 
@@ -38,7 +38,7 @@ func NewDevice(cfg Settings, log *slog.Logger, random io.Reader) (*Device, error
 		Explained: explanationLines(),
 	}
 	e.Keys = NewKeyTable(e.Numbers.Keys)
-	e.Bulletin.Users = users{e.Ledger.Payer, userns.Read()}
+	e.Bulletin.Users = bulletin.UsersOf(e.Ledger.Payer)
 	e.Numbers.QP, e.Numbers.CQ, e.Numbers.SRQ = numbers.New(random), numbers.New(random), numbers.New(random)
 	e.PublishCycles = clock.Cycles(publishTime) // this calibrates the clock, which takes too long for a step
 	return e, nil

@@ -50,7 +50,7 @@ func (c *Client) postFor(audience uint32, value string) (control.Message, error)
 			return nil, control.Errorf(control.CodeInvalid, "uid %d stands for all users that have no uid here, so these are not one user; announce to all clients, or connect as a user that has one", c.UID)
 		}
 	}
-	told, err := c.Device.Bulletin.Post(c.Client, to, value)
+	told, err := c.Device.Bulletin.Post(c.Client, c.Client.Device.GUID, to, value)
 	if err != nil {
 		return nil, err
 	}

@@ -20,27 +20,14 @@ func nextAnnouncement(c *Client, payload []byte) (control.Message, error) {
 	if c.Closed {
 		return nil, object.ErrClosed
 	}
-	return c.Device.Bulletin.Next(c.Client, m), nil
+	return c.Device.Bulletin.Next(c.Client, c.UID, m), nil
 }
 
 // Announced returns the announcements of this device's clients.
-func (d Device) Announced() []board.Entry {
-	b := &d.Bulletin
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	list := make([]board.Entry, len(b.Own))
-	for i, p := range b.Own {
-		list[i] = board.Entry{Client: p.Client, User: p.To, Value: p.Value}
-	}
-	return list
-}
+func (d Device) Announced() []board.Entry { return d.Bulletin.Entries() }
 
 // OnAnnounce makes the device call f when the result of Announced has changed.
-func (d Device) OnAnnounce(f func()) {
-	d.Bulletin.Mu.Lock()
-	defer d.Bulletin.Mu.Unlock()
-	d.Bulletin.Changed = f
-}
+func (d Device) OnAnnounce(f func()) { d.Bulletin.OnChange(f) }
 
 // SetAnnounced replaces the announcements of the clients of another device, which came over a link.
 func (d Device) SetAnnounced(link any, guid uint64, list []board.Entry) {

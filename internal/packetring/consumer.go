@@ -136,6 +136,9 @@ func (c *Consumer) Next(p *Packet) (ok bool, err error) {
 		}
 		from := at*SlotSize + HeadSize + uint64(head)
 		p.Payload = c.mem[from:][:n:n]
+		if c.cache != nil && HeadSize+head+n > line {
+			c.cache.Invalidate(c.mem[at*SlotSize+line:][:line])
+		}
 	} else {
 		from := place * line
 		if from+uint64(n) > uint64(len(c.data)) {
@@ -145,9 +148,9 @@ func (c *Consumer) Next(p *Packet) (ok bool, err error) {
 			return false, corrupt("payload of %d bytes at byte %d of a data area of %d", n, from, len(c.data))
 		}
 		p.Payload = c.data[from:][:n:n]
-	}
-	if c.cache != nil {
-		c.cache.Invalidate(p.Payload)
+		if c.cache != nil {
+			c.cache.Invalidate(p.Payload)
+		}
 	}
 	c.next++
 	return true, nil

@@ -42,8 +42,8 @@
 // If a ring has a Cache, each side writes back what it publishes and invalidates what it
 // observes. Every line has one side that writes it. The producer writes everything else of a
 // packet back, then the line of word 0. The consumer invalidates the line of word 0 each time
-// that it looks, and the lines of a payload after it has seen word 0. A cache fills a line in one
-// piece, so word 1 and the headers are as new as word 0 in the same line.
+// that it looks, and the other lines of a payload after it has seen word 0. A cache fills a line in one
+// piece, so word 1, the headers and payload in the same line are as new as word 0.
 //
 // # Files
 //

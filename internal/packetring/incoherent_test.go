@@ -125,7 +125,7 @@ func TestEveryFlushIsNeeded(t *testing.T) {
 	m, err := run(nil)
 	require.NoError(t, err)
 	sites := m.Sites()
-	require.Len(t, sites, 12)
+	require.Len(t, sites, 13)
 	for _, site := range sites {
 		_, err := run(func(s string) bool { return s == site })
 		assert.Error(t, err, "without: %s", site)

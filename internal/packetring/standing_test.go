@@ -74,7 +74,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// In memory without coherence a witness needs both calls of Invalidate to see what the other side has
+// In memory without coherence a witness needs each call of Invalidate to see what the other side has
 // written.
 func TestWitnessOfIncoherentMemory(t *testing.T) {
 	g := Geometry{Slots: 4, Data: 2 << 10}
@@ -118,5 +118,53 @@ func TestWitnessOfIncoherentMemory(t *testing.T) {
 		_, right := run(func(s string) bool { return s == site })
 		require.False(t, right, "without: %s", site)
 	}
-	require.Equal(t, 2, seen)
+	require.Equal(t, 3, seen)
 }
+
+// A witness of an empty ring in memory without coherence loads one slot, and all of them from time to time.
+// So it finds a packet that cannot be seen in the next slot later.
+func TestWitnessRests(t *testing.T) {
+	g := Geometry{Slots: 4, Data: 2 << 10}
+	mem, err := shm.Heap(g.Size())
+	require.NoError(t, err)
+	var c countedCache
+	p, err := NewProducer(mem.Bytes(), g, &c)
+	require.NoError(t, err)
+	w, err := NewWitness(placed(t, g, mem.Bytes()), g, &c, false, 0)
+	require.NoError(t, err)
+	const all = 4*SlotSize + line
+	look := func() int {
+		c.invalidated = 0
+		require.False(t, w.Observe())
+		return c.invalidated
+	}
+	for range 3 {
+		require.Equal(t, all, look())
+		for range FullLook - 1 {
+			require.Equal(t, line, look())
+		}
+	}
+	require.Equal(t, all, look())
+	for range 2 {
+		_, _, _ = p.Reserve(8, 8)
+		p.Publish(0)
+	}
+	w.slots[0].PublishFirst(0) // as if it had never been there
+	for range FullLook - 1 {
+		require.False(t, w.Observe())
+	}
+	require.True(t, w.Observe(), "the packet behind it is there")
+	require.True(t, w.Observe(), "and at each look from then on")
+	p.Reset(0)
+	require.Equal(t, all, look())
+	require.Equal(t, line, look())
+	_, _, _ = p.Reserve(8, 8)
+	p.Publish(0)
+	require.True(t, w.Observe(), "a packet in the next slot is found at once")
+}
+
+// A countedCache counts the bytes that were invalidated.
+type countedCache struct{ invalidated int }
+
+func (c *countedCache) WriteBack([]byte)    {}
+func (c *countedCache) Invalidate(b []byte) { c.invalidated += len(b) }

@@ -61,7 +61,7 @@ func (in *Interface) addressUnclaimed(ip netip.Addr) error {
 	}
 	for _, a := range list {
 		found, err := parseAnnouncement(a.Value)
-		if err == nil && found.life != in.life && slices.Contains(found.addresses, ip) {
+		if err == nil && found.claim != bid && found.life != in.life && slices.Contains(found.addresses, ip) {
 			return fmt.Errorf("netdev: address %v is taken: interface %s of engine %016x has it", ip, found.name, a.Device)
 		}
 	}

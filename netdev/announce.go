@@ -25,7 +25,7 @@ const (
 	maxName      = 16 // bytes
 	headSize     = 40
 	addressSize  = 16
-	announceSize = headSize + MaxAddresses*addressSize
+	announceSize = headSize + MaxAddresses*addressSize + MaxHost
 )
 
 // dialled is the name under which every interface listens. The dot keeps it out of lists of names.
@@ -33,9 +33,12 @@ const dialled = ".nicless-net"
 
 const (
 	announceMagic   = 0x6e6e6574 // "nnet"
-	announceVersion = 2
+	announceVersion = 3
 
 	noArea = 0xff
+
+	flagPicked = 1 // the addresses are picked by the interface, not given by a user
+	flagBid    = 2 // with flagPicked: the interface does not have them yet
 )
 
 // An announcement describes an interface. It changes when addresses do, not with sessions: so the news of a
@@ -47,6 +50,8 @@ type announcement struct {
 	slots     int // number of slots in that area
 	name      string
 	addresses []netip.Addr
+	claim     claim  // how firmly it has the addresses
+	host      string // under which it is found, a label (CheckHost); "": under none
 }
 
 // errNotOurs says that an announcement is not of an interface.
@@ -61,11 +66,13 @@ var errNotOurs = errors.New("not of a network interface")
 //	8   life, 8
 //	16  number of slots, 4
 //	20  number of addresses, 2
-//	22  0, 2
+//	22  flags, 1: flagPicked, flagBid
+//	23  length of the host's name, 1
 //	24  name, 16, 0 behind it
 //	40  addresses, 16 each; IPv4 mapped
+//	..  the host's name
 //
-// Version 1 had sessions behind the addresses, for 15 peers at most.
+// Version 1 had sessions behind the addresses, for 15 peers at most. Version 2 had 0 at 22 and 23.
 func (a *announcement) put(b []byte) []byte {
 	b = be.AppendUint32(b, announceMagic)
 	b = append(b, announceVersion, byte(a.area)) // -1 is noArea
@@ -73,7 +80,7 @@ func (a *announcement) put(b []byte) []byte {
 	b = be.AppendUint64(b, a.life)
 	b = be.AppendUint32(b, uint32(a.slots))
 	b = be.AppendUint16(b, uint16(len(a.addresses)))
-	b = append(b, 0, 0)
+	b = append(b, a.claim.flags(), byte(len(a.host)))
 	var name [maxName]byte
 	copy(name[:], a.name)
 	b = append(b, name[:]...)
@@ -81,7 +88,7 @@ func (a *announcement) put(b []byte) []byte {
 		ip := ip.As16()
 		b = append(b, ip[:]...)
 	}
-	return b
+	return append(b, a.host...)
 }
 
 // parseAnnouncement reads what some client has announced. It checks everything, and returns
@@ -95,21 +102,29 @@ func parseAnnouncement(b []byte) (a announcement, err error) {
 	if a.area == noArea {
 		a.area = -1
 	}
-	addresses := int(be.Uint16(b[20:]))
+	addresses, host := int(be.Uint16(b[20:])), int(b[23])
+	var known bool
+	a.claim, known = claimOf(b[22])
 	switch {
 	case b[4] != announceVersion:
 		return a, fmt.Errorf("it has version %d; this interface has version %d", b[4], announceVersion)
 	case a.life == 0:
 		return a, errors.New("its life is 0")
-	case addresses > MaxAddresses || be.Uint16(b[22:]) != 0:
-		return a, fmt.Errorf("it announces %d addresses, and %d behind them; %d and 0 are possible", addresses, be.Uint16(b[22:]), MaxAddresses)
-	case len(b) != headSize+addresses*addressSize:
-		return a, fmt.Errorf("it announces %d addresses in %d bytes", addresses, len(b))
+	case addresses > MaxAddresses || host > MaxHost:
+		return a, fmt.Errorf("it announces %d addresses and a host's name of %d bytes; %d and %d are possible", addresses, host, MaxAddresses, MaxHost)
+	case !known:
+		return a, fmt.Errorf("it has flags 0x%x; 0, 1 and 3 are possible", b[22])
+	case len(b) != headSize+addresses*addressSize+host:
+		return a, fmt.Errorf("it announces %d addresses and a host's name of %d bytes in %d bytes", addresses, host, len(b))
 	case a.area >= maxAreas || a.slots > maxSlots:
 		return a, fmt.Errorf("it announces area %d of %d slots; areas to %d and %d slots are possible", a.area, a.slots, maxAreas-1, maxSlots)
 	}
 	for b = b[headSize:]; addresses > 0; addresses, b = addresses-1, b[addressSize:] {
 		a.addresses = append(a.addresses, netip.AddrFrom16([16]byte(b)).Unmap())
+	}
+	a.host = string(b)
+	if a.host != "" && CheckHost(a.host) != nil {
+		return a, fmt.Errorf("it announces the host's name %q, which is no label", a.host)
 	}
 	return a, nil
 }
@@ -117,7 +132,7 @@ func parseAnnouncement(b []byte) (a announcement, err error) {
 // same reports whether an interface announces the same as before.
 func (a *announcement) same(b *announcement) bool {
 	return a.life == b.life && a.mtu == b.mtu && a.area == b.area && a.slots == b.slots && a.name == b.name &&
-		slices.Equal(a.addresses, b.addresses)
+		a.claim == b.claim && a.host == b.host && slices.Equal(a.addresses, b.addresses)
 }
 
 // printable returns a name for the log.
@@ -132,7 +147,10 @@ func printable(b []byte) string {
 // announce announces this interface, if its announcement has changed.
 func (in *Interface) announce() error {
 	a := announcement{life: in.life, mtu: in.cfg.MTU, area: -1, name: in.cfg.Name,
-		addresses: in.addresses()}
+		addresses: in.addresses(), host: in.cfg.Host}
+	if in.cfg.Picked != nil {
+		a.claim = picked
+	}
 	if in.slots != nil {
 		a.area, a.slots = in.slots.own, in.slots.count
 	}

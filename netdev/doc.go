@@ -38,12 +38,13 @@
 //
 // # Trust
 //
-// A client that can announce can take any address that is free, and any place among the MaxPeers. An
-// announcement is checked when it is new, and when it changes. An interface accepts a packet only from the
-// addresses that its sender has announced, only to its own addresses, and only if the virtio header and the
-// packet's headers fit (tun.Check). It copies these headers first, because those in slots can change. The
-// rest of a packet is as trustworthy as on any network, and the kernel treats it so. Shared slots can be read
-// and written by all who map them: do not share them with those who may not read all packets.
+// A client that can announce can take any address that is free or picked, and any place among the
+// MaxPeers. An announcement is checked when it is new, and when it changes. An interface accepts a packet
+// only from the addresses that its sender has announced, only to its own addresses, and only if the virtio
+// header and the packet's headers fit (tun.Check). It copies these headers first, because those in slots
+// can change. The rest of a packet is as trustworthy as on any network, and the kernel treats it so. Shared
+// slots can be read and written by all who map them: do not share them with those who may not read all
+// packets.
 //
 // # Threads
 //
@@ -54,6 +55,9 @@
 // # Files
 //
 //   - interface.go: whether an interface may open: its addresses and slots are not taken (unclaimed)
+//   - pick.go: which addresses an interface picks (giveWay), and when it has them (Pick)
+//   - claim.go: which of two interfaces keeps an address (before)
+//   - host.go: whether a host's name is right
 //   - addresses.go: whether the addresses of the interface may change (SetAddresses)
 //   - announce.go: whether the bytes of an announcement are right; how they are written
 //   - message.go: whether the head of a message is right; how it is written

@@ -252,11 +252,13 @@ func TestHostileAnnouncements(t *testing.T) {
 		"its address":  {change: func(x *announcement) { x.addresses[0] = netip.MustParseAddr("10.1.0.1") }, why: "it says that it has 10.1.0.1, an address of this interface"},
 		"no address":   {change: func(x *announcement) { x.addresses = nil }, why: "it has no address"},
 		"twice":        {change: func(x *announcement) { x.addresses = append(x.addresses, x.addresses[0]) }, why: "it says that it has 10.1.0.3 twice"},
-		"version 1":    {bytes: func(b *[]byte) { (*b)[4] = 1 }, why: "it has version 1; this interface has version 2"},
-		"version 3":    {bytes: func(b *[]byte) { (*b)[4] = 3 }, why: "it has version 3; this interface has version 2"},
+		"version 1":    {bytes: func(b *[]byte) { (*b)[4] = 1 }, why: "it has version 1; this interface has version 3"},
+		"version 2":    {bytes: func(b *[]byte) { (*b)[4] = 2 }, why: "it has version 2; this interface has version 3"},
 		"life 0":       {change: func(x *announcement) { x.life = 0 }, why: "its life is 0"},
-		"length":       {bytes: func(b *[]byte) { *b = (*b)[:len(*b)-1] }, why: "it announces 1 addresses in 55 bytes"},
-		"behind them":  {bytes: func(b *[]byte) { (*b)[23] = 200 }, why: "it announces 1 addresses, and 200 behind them"},
+		"length":       {bytes: func(b *[]byte) { *b = (*b)[:len(*b)-1] }, why: "it announces 1 addresses and a host's name of 0 bytes in 55 bytes"},
+		"long host":    {bytes: func(b *[]byte) { (*b)[23] = 200 }, why: "it announces 1 addresses and a host's name of 200 bytes; 4 and 63 are possible"},
+		"host":         {change: func(x *announcement) { x.host = "a.b" }, why: `it announces the host's name \"a.b\", which is no label`},
+		"flags":        {bytes: func(b *[]byte) { (*b)[22] = 2 }, why: "it has flags 0x2; 0, 1 and 3 are possible"},
 		"addresses":    {bytes: func(b *[]byte) { (*b)[20] = 200 }, why: "it announces 51201 addresses"},
 		"area":         {change: func(x *announcement) { x.area = maxAreas }, why: "it announces area 16"},
 		"another name": {why: "it cannot be dialled: it listens under no name"},
@@ -300,7 +302,7 @@ func TestHostileAnnouncements(t *testing.T) {
 
 func FuzzAnnouncement(f *testing.F) {
 	f.Add([]byte{})
-	full := announcement{life: 1, mtu: 65520, area: 3, slots: 17, name: "nicless0n", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("fd00::1")}}
+	full := announcement{life: 1, mtu: 65520, area: 3, slots: 17, name: "nicless0n", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("fd00::1")}, claim: picked, host: "web-1"}
 	f.Add(full.put(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := parseAnnouncement(b)

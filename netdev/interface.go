@@ -47,6 +47,11 @@ type Config struct {
 	MTU       int          // MTU of the Device, which peers are told
 	Addresses []netip.Addr // addresses of the Device: 1 to MaxAddresses; SetAddresses changes them
 	Slots     *Slots       // shared memory for packets; nil: none
+	Host      string       // name under which peers find the interface (CheckHost); "": under none
+
+	// Picked is what Pick has returned for the same Context, with the Addresses. Run then returns ErrGaveWay
+	// when another interface has one of them that comes before this one.
+	Picked *Picked
 
 	// AllUsers says that interfaces of other users find this one, too. If it is false, those of the user do,
 	// as nicless.Context.Announce has it. An announcement has the number and the first PSN of each of the
@@ -144,6 +149,11 @@ func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 	if len(cfg.Name) > maxName {
 		return nil, fmt.Errorf("netdev: name %q of %d bytes; %d are possible", cfg.Name, len(cfg.Name), maxName)
 	}
+	if cfg.Host != "" {
+		if err := CheckHost(cfg.Host); err != nil {
+			return nil, err
+		}
+	}
 	in := newInterface(c, dev, cfg)
 	own := slices.Clone(cfg.Addresses)
 	in.own.Store(&own)
@@ -183,6 +193,9 @@ func newInterface(c *nicless.Context, dev Device, cfg Config) *Interface {
 		quiet: quietTime, openTime: openTime, endTime: endTime,
 		due: make(map[time.Duration]bool), begun: time.Now(),
 	}
+	if cfg.Picked != nil {
+		in.life = cfg.Picked.life
+	}
 	in.sessions.Store(&map[uint32]*peer{})
 	return in
 }
@@ -216,8 +229,11 @@ func (in *Interface) unclaimed() error {
 		if err != nil {
 			continue
 		}
+		if err := in.clash(&found, a.Device); err != nil {
+			return err
+		}
 		for _, ip := range found.addresses {
-			if slices.Contains(in.cfg.Addresses, ip) {
+			if found.claim != bid && in.cfg.Picked == nil && slices.Contains(in.cfg.Addresses, ip) {
 				return fmt.Errorf("netdev: address %v is taken: interface %s of engine %016x has it", ip, found.name, a.Device)
 			}
 		}

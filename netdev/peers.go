@@ -126,9 +126,15 @@ func (in *Interface) readBoard() error {
 		freed = true
 	}
 	for _, a := range changed {
-		if len(a.Value) > 0 {
-			in.takeAnnouncement(a)
+		if len(a.Value) == 0 {
+			continue
 		}
+		if found, err := parseAnnouncement(a.Value); err == nil {
+			if err := in.clash(&found, a.Device); err != nil {
+				return err
+			}
+		}
+		in.takeAnnouncement(a)
 	}
 	in.kept = nil
 	if freed {
@@ -191,6 +197,8 @@ func (in *Interface) checkPeer(found *announcement, at id, box boxID) error {
 		return err
 	}
 	switch {
+	case found.claim == bid:
+		return errNotOurs // it is none yet
 	case len(found.addresses) == 0:
 		return errors.New("it has no address")
 	case found.life == in.life:

@@ -27,6 +27,7 @@ func (c *counters) received(length int) {
 // the kernel gives segments of TCP and UDP together.
 type Stats struct {
 	Name        string
+	Host        string `json:",omitempty"` // name under which peers find it; "": under none
 	Addresses   []netip.Addr
 	MTU         int
 	Unreachable uint64 // packets to addresses that no peer has
@@ -39,6 +40,7 @@ type Stats struct {
 // PeerStats are counts of one peer, since it was seen first. Sessions of one life are counted together.
 type PeerStats struct {
 	Name            string
+	Host            string `json:",omitempty"` // as in Stats
 	Addresses       []netip.Addr
 	Engine          uint64
 	MTU             int
@@ -55,7 +57,7 @@ const noSession = "there is no session: the next packet opens one"
 
 // Stats returns the counts. It is safe for concurrent use.
 func (in *Interface) Stats() Stats {
-	s := Stats{Name: in.cfg.Name, Addresses: in.addresses(), MTU: in.cfg.MTU,
+	s := Stats{Name: in.cfg.Name, Host: in.cfg.Host, Addresses: in.addresses(), MTU: in.cfg.MTU,
 		Unreachable: in.stats.unreachable.Load(), Dropped: in.stats.dropped.Load(),
 		Waited: in.stats.waited.Load(), Sessions: len(*in.sessions.Load())}
 	for _, r := range in.routes.Load().all {
@@ -63,8 +65,8 @@ func (in *Interface) Stats() Stats {
 		up, slots, why := r.up, r.readsOurs, r.why
 		r.mu.Unlock()
 		p := PeerStats{
-			Name: r.announced.name, Addresses: r.announced.addresses, Engine: r.at.Device,
-			MTU: r.announced.mtu, Slots: slots, Up: up,
+			Name: r.announced.name, Host: r.announced.host, Addresses: r.announced.addresses,
+			Engine: r.at.Device, MTU: r.announced.mtu, Slots: slots, Up: up,
 			Sent: r.stats.packetsOut.Load(), Bytes: r.stats.bytesOut.Load(),
 			Received: r.stats.packetsIn.Load(), GotBytes: r.stats.bytesIn.Load(),
 			Refused: r.stats.refused.Load(),

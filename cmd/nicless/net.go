@@ -27,10 +27,10 @@ const netUsage = `Makes networks of engines: "nicless net up" is a network inter
 whose packets travel over an engine.
 
 Usage:
-  nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
+  nicless net up (--engine PATH | --link LINK) [flags]
 
 Example:
-  nicless net up --addr 192.168.8.100/24 --engine $XDG_RUNTIME_DIR/nicless.sock
+  nicless net up --engine $XDG_RUNTIME_DIR/nicless.sock
 `
 
 const netUpUsage = `Makes a network interface (TUN) whose IP packets travel over an engine, and over
@@ -38,17 +38,25 @@ its links to other engines: through memory, without a NIC. The interfaces of
 one user on an engine, and on engines linked by a pool or UCX, find each
 other. The interface is there until SIGINT or SIGTERM ends the command.
 
+Without --addr it picks an address that no other interface has, and picks it
+again when it starts again, if it is free then.
+
 It works in a network namespace of your own, without root:
   unshare --user --map-root-user --net nicless net up ...
 and also with CAP_NET_ADMIN, or with an interface that root has made for you
 with "ip tuntap add". See docs/NUPA.md.
 
 Usage:
-  nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
+  nicless net up (--engine PATH | --link LINK) [flags]
 
 Flags:
   --addr ADDRESS/BITS  address of the interface, and how many of its bits are
                        the network's; IPv4 or IPv6; may be repeated
+  --prefix NET/BITS    in place of --addr: network from which an address is
+                       picked; may be repeated; the same for all nodes
+                       (default: 100.110.0.0/16 and fd6e:6963:6c65:7373::/64)
+  --host NAME          name of this node for its peers: letters, digits and
+                       hyphens, at most 63 (default: that of the computer)
   --engine PATH        socket of the engine
   --link LINK          in place of --engine: an engine in this process, with
                        this link; may be repeated (see nicless engine --help)
@@ -66,12 +74,14 @@ Flags:
   --log-level LEVEL    debug, info, warn, error or off (default: info)
 
 Example:
-  nicless net up --addr 192.168.8.100/24 --engine $XDG_RUNTIME_DIR/nicless.sock
+  nicless net up --engine $XDG_RUNTIME_DIR/nicless.sock
   nicless net up --addr 192.168.8.100/24 --link pool:/dev/shm/pool
 `
 
 type netFlags struct {
 	addresses    []string
+	prefixes     []string
+	host         string
 	engine, name string
 	links        []string
 	mtu          int
@@ -113,6 +123,8 @@ func newNetUp() *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVar(&f.addresses, "addr", nil, "address of the interface")
+	c.Flags().StringArrayVar(&f.prefixes, "prefix", nil, "network from which an address is picked")
+	c.Flags().StringVar(&f.host, "host", "", "name under which peers find this node")
 	c.Flags().StringVar(&f.engine, "engine", "", "socket of the engine")
 	c.Flags().StringArrayVar(&f.links, "link", nil, "a link of an engine in this process")
 	c.Flags().StringVar(&f.name, "name", "nicless0n", "name of the interface")
@@ -127,12 +139,17 @@ func newNetUp() *cobra.Command {
 	return c
 }
 
+// A wanted is the interface that the flags describe.
+type wanted struct {
+	tun   tun.Config
+	cfg   netdev.Config
+	picks *netdev.Picks // nil: the addresses are given
+}
+
 // up runs the interface until ctx ends.
 func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
-	const example = "nicless net up --addr 192.168.8.100/24 --engine $XDG_RUNTIME_DIR/nicless.sock"
+	const example = "nicless net up --engine $XDG_RUNTIME_DIR/nicless.sock"
 	switch {
-	case len(f.addresses) == 0:
-		return usagef(example, "net up: --addr is missing")
 	case len(f.addresses) > netdev.MaxAddresses:
 		return usagef(example, "net up: %d addresses; at most %d are possible", len(f.addresses), netdev.MaxAddresses)
 	case f.engine == "" && len(f.links) == 0:
@@ -140,14 +157,9 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 	case f.engine != "" && len(f.links) > 0:
 		return usagef("--link starts an engine in this process; links of another engine are named when it starts", "net up: --engine %s and --link %s exclude each other", f.engine, f.links[0])
 	}
-	t := tun.Config{Name: f.name, MTU: f.mtu, Plain: f.plain}
-	cfg := netdev.Config{Name: f.name, MTU: f.mtu, AllUsers: f.allUsers}
-	for _, a := range f.addresses {
-		p, err := netip.ParsePrefix(a)
-		if err != nil {
-			return usagef(example, "net up: --addr %q is not an address and the length of its network's prefix", a)
-		}
-		t.Addresses, cfg.Addresses = append(t.Addresses, p), append(cfg.Addresses, p.Addr())
+	w, err := f.wanted()
+	if err != nil {
+		return err
 	}
 	opened, err := links.Parse(f.links)
 	if err != nil {
@@ -161,7 +173,7 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg.Log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	w.cfg.Log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	if f.slots != "" {
 		c, err := netdev.ParseSlots(f.slots)
 		if err != nil {
@@ -170,34 +182,93 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 		if err := apart(c, opened); err != nil {
 			return err
 		}
-		cfg.Slots, err = netdev.OpenSlots(c)
+		w.cfg.Slots, err = netdev.OpenSlots(c)
 		if err != nil {
 			return err
 		}
-		defer cfg.Slots.Close()
+		defer w.cfg.Slots.Close()
 	}
-	return f.run(ctx, t, cfg, stdout)
+	return f.runAgain(ctx, w, stdout)
+}
+
+// wanted is the interface that the flags describe, without its log and slots.
+func (f *netFlags) wanted() (w wanted, err error) {
+	const example = "nicless net up --addr 192.168.8.100/24 --engine $XDG_RUNTIME_DIR/nicless.sock"
+	w.tun = tun.Config{Name: f.name, MTU: f.mtu, Plain: f.plain}
+	w.cfg = netdev.Config{Name: f.name, MTU: f.mtu, AllUsers: f.allUsers}
+	for _, a := range f.addresses {
+		p, err := netip.ParsePrefix(a)
+		if err != nil {
+			return w, usagef(example, "net up: --addr %q is not an address and the length of its network's prefix", a)
+		}
+		w.tun.Addresses, w.cfg.Addresses = append(w.tun.Addresses, p), append(w.cfg.Addresses, p.Addr())
+	}
+	w.cfg.Host, err = f.hostName()
+	if err != nil {
+		return w, err
+	}
+	w.picks, err = f.picks()
+	return w, err
+}
+
+// mostGiven is how often an interface gives its picked address to another one, as when two fabrics become
+// one. A client that announces every address that this one picks then ends it, in place of keeping it busy.
+const mostGiven = 8
+
+// runAgain runs the interface, and again with other addresses when another interface keeps those that this
+// one has picked.
+func (f *netFlags) runAgain(ctx context.Context, w wanted, stdout io.Writer) (err error) {
+	for range 1 + mostGiven {
+		err = f.run(ctx, w, stdout)
+		if !errors.Is(err, netdev.ErrGaveWay) {
+			return err
+		}
+		w.cfg.Log.Warn("the interface begins anew with another address", "why", err.Error())
+	}
+	return hintf("give an address: --addr", "net up: %w", err)
 }
 
 // run opens everything, and runs the interface.
-func (f *netFlags) run(ctx context.Context, t tun.Config, cfg netdev.Config, stdout io.Writer) (err error) {
-	dev, err := tun.Open(t)
+func (f *netFlags) run(ctx context.Context, w wanted, stdout io.Writer) (err error) {
+	var c *nicless.Context
+	if w.picks != nil {
+		if c, err = f.connect(ctx, w.cfg.Log); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		err = f.pick(ctx, c, &w)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	dev, err := tun.Open(w.tun)
 	if err != nil {
 		return err
 	}
-	c, err := f.connect(ctx, cfg.Log)
+	if c == nil {
+		if c, err = f.connect(ctx, w.cfg.Log); err != nil {
+			return errors.Join(err, dev.Close())
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+	}
+	in, err := netdev.Open(c, dev, w.cfg)
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	in, err := netdev.Open(c, dev, cfg)
-	if err != nil {
-		return errors.Join(err, dev.Close())
-	}
+	return f.serve(ctx, dev, in, w, stdout)
+}
+
+// serve runs the interface.
+func (f *netFlags) serve(
+	ctx context.Context, dev *tun.Device, in *netdev.Interface, w wanted, stdout io.Writer,
+) error {
 	if f.engine != "" {
 		stop, err := reportInterface(f.engine, dev, in)
 		if err != nil {
-			cfg.Log.Info("nicless links will not show this interface", "why", err.Error())
+			w.cfg.Log.Info("nicless links will not show this interface", "why", err.Error())
 		} else {
 			defer stop()
 		}
@@ -205,12 +276,12 @@ func (f *netFlags) run(ctx context.Context, t tun.Config, cfg netdev.Config, std
 	watched, unwatch := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		dev.Watch(watched, func(now []netip.Addr) { announceAddresses(in, now, cfg.Log) })
+		dev.Watch(watched, func(now []netip.Addr) { announceAddresses(in, now, w.cfg.Log) })
 	})
 	defer watching.Wait()
 	defer unwatch()
-	fmt.Fprintf(stdout, "net ready: %s %v mtu %d, offloads: %v\n", dev.Name(), t.Addresses, t.MTU, dev.Offloads())
-	err = in.Run(ctx)
+	fmt.Fprintf(stdout, "net ready: %s %v mtu %d, offloads: %v\n", dev.Name(), w.tun.Addresses, w.tun.MTU, dev.Offloads())
+	err := in.Run(ctx)
 	if f.engine != "" && errors.Is(err, nicless.ErrDeviceGone) {
 		return hintf("start it again, and then this command", "net up: the engine at %s is gone", f.engine)
 	}

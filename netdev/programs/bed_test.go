@@ -128,7 +128,9 @@ func (b *bed) link(n *node) string {
 func (b *bed) argv(n *node, flags ...string) []string {
 	argv := []string{command, "net", "up"}
 	for _, p := range n.prefixes() {
-		argv = append(argv, "--addr", p)
+		if !n.picks {
+			argv = append(argv, "--addr", p)
+		}
 	}
 	if b.place.engines == "inside" {
 		argv = append(argv, "--link", b.link(n))

@@ -44,8 +44,15 @@ func TestRefused(t *testing.T) {
 	refused("net up: --slots /dev/shm/x is also a part of pool /dev/shm/x", command, "net", "up", "--addr", "192.168.8.101/24", "--link", "pool:/dev/shm/x,node=0", "--slots", "/dev/shm/x,node=0,offset=128M")
 	refused("making it needs the capability CAP_NET_ADMIN", append([]string{"setpriv", "--bounding-set", "-all", "--inh-caps", "-all"}, with("--addr", "192.168.8.101/24")...)...)
 
+	// Networks from which nothing can be picked.
+	refused("--addr 192.168.8.101/24 and --prefix 10.9.0.0/16 exclude each other", with("--addr", "192.168.8.101/24", "--prefix", "10.9.0.0/16")...)
+	refused("prefix 10.9.0.1/16 is not a network", with("--prefix", "10.9.0.1/16")...)
+	refused("prefixes 10.9.0.0/16 and 10.9.1.0/24 overlap", with("--prefix", "10.9.0.0/16", "--prefix", "10.9.1.0/24")...)
+	refused("host's name \"a_b\"", with("--host", "a_b")...)
+
 	// An address of this node that another interface has.
 	other.run("ip", "address", "add", "192.168.8.101/32", "dev", "lo")
+	refused("interface lo of this host has 192.168.8.101/32, and addresses would be picked from 192.168.8.0/24", with("--prefix", "192.168.8.0/24")...)
 	refused("address 192.168.8.101: interface lo of this host has it already", with("--addr", "192.168.8.101/24")...)
 	other.run("ip", "address", "delete", "192.168.8.101/32", "dev", "lo")
 

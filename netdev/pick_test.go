@@ -1,0 +1,229 @@
+//go:build linux && (amd64 || arm64)
+
+package netdev
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/nicless/nicless"
+)
+
+func prefixes(list ...string) (all []netip.Prefix) {
+	for _, s := range list {
+		all = append(all, netip.MustParsePrefix(s))
+	}
+	return all
+}
+
+// Interfaces that try addresses at the same time end with different ones, none of which another interface
+// has, however late each of them learns of the others.
+func TestBiddersEndApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 12).Draw(t, "interfaces")
+		lost := rapid.SampledFrom([]int{0, commonPicks}).Draw(t, "lost")
+		seeds := rapid.IntRange(1, 3).Draw(t, "seeds")
+		p := prefixes("10.9.0.0/28", "fd00::/64")
+		var all []*bidder
+		said := make([]announcement, n) // what each announces now
+		for i := range n {
+			b, err := newBidder(Picks{Prefixes: p, Seed: fmt.Sprint(i % seeds)}, uint64(i+1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.lost = lost
+			all, said[i] = append(all, b), *b.announcement()
+		}
+		others := []announcement{
+			{life: 99, addresses: []netip.Addr{candidate(p[0], "0", 0)}},
+			{life: 98, claim: picked, addresses: []netip.Addr{candidate(p[0], "0", 1), candidate(p[1], "0", 0)}},
+		}
+		known := make([][]announcement, n) // what each knows of the others
+		for i := range n {
+			known[i] = make([]announcement, n)
+		}
+		step := func(i int) (changed bool) {
+			changed, err := all[i].giveWay(append(slices.Delete(slices.Clone(known[i]), i, i+1), others...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			said[i] = *all[i].announcement()
+			return changed
+		}
+		for range rapid.IntRange(0, 100).Draw(t, "steps") { // news of one comes to one
+			i, j := rapid.IntRange(0, n-1).Draw(t, "to"), rapid.IntRange(0, n-1).Draw(t, "from")
+			known[i][j] = said[j]
+			step(i)
+		}
+		for changed, rounds := true, 0; changed; rounds++ { // all news come to all
+			if rounds > 10*n {
+				t.Fatalf("it does not end")
+			}
+			changed = false
+			for i := range n {
+				copy(known[i], said)
+				changed = step(i) || changed
+			}
+		}
+		have := make(map[netip.Addr]bool)
+		for _, o := range append(others, said...) {
+			for _, ip := range o.addresses {
+				if have[ip] {
+					t.Fatalf("two have %v", ip)
+				}
+				have[ip] = true
+			}
+		}
+	})
+}
+
+// Interfaces of one engine that pick with one seed at once get different addresses, and not that which a
+// user has given to another. One that starts again gets its own.
+func TestPick(t *testing.T) {
+	socket := serve(t)
+	p := Picks{Prefixes: prefixes("10.9.0.0/28", "fd00::/64"), Seed: "one", Name: "x"}
+	start(t, socket, candidate(p.Prefixes[0], "one", 0).String())
+	dial := func() *nicless.Context {
+		c, err := nicless.Dial(socket)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	const n = 6
+	contexts, all := make([]*nicless.Context, n), make([]*Picked, n)
+	var together sync.WaitGroup
+	for i := range n {
+		contexts[i] = dial()
+		together.Go(func() {
+			var err error
+			all[i], err = Pick(t.Context(), contexts[i], p)
+			require.NoError(t, err)
+		})
+	}
+	together.Wait()
+	have := map[netip.Addr]bool{candidate(p.Prefixes[0], "one", 0): true}
+	for _, got := range all {
+		require.Len(t, got.Addresses, 2)
+		for i, a := range got.Addresses {
+			require.Equal(t, p.Prefixes[i], a.Masked())
+			require.False(t, have[a.Addr()], "two have %v", a)
+			have[a.Addr()] = true
+		}
+	}
+	// One goes and comes back; the others stay.
+	require.NoError(t, contexts[3].Close())
+	again, err := Pick(t.Context(), dial(), p)
+	require.NoError(t, err)
+	require.Equal(t, all[3].Addresses, again.Addresses)
+}
+
+// An interface that has picked its address gives way to one that was given the same, or has the lower life;
+// it stays if the other has the higher life, or only tries the address. One that tries is no peer.
+func TestGivesWay(t *testing.T) {
+	for _, c := range []struct {
+		claim claim
+		lower bool
+		gives bool
+	}{{given, false, true}, {picked, true, true}, {picked, false, false}, {bid, true, false}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			socket := serve(t)
+			var log lines
+			n, done := startPicked(t, socket, &log)
+			other := client(t, socket)
+			said := announcement{life: n.in.life + 1, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{n.addr}, claim: c.claim}
+			if c.lower {
+				said.life = n.in.life - 1
+			}
+			require.NoError(t, other.Announce(said.put(nil)))
+			if c.gives {
+				require.ErrorIs(t, <-done, ErrGaveWay)
+				return
+			}
+			friend := start(t, socket, "10.8.0.9")
+			n.peer(friend.addr) // it has seen the other before
+			require.Equal(t, c.claim != bid, strings.Contains(log.text(), "interface ignored"))
+		})
+	}
+}
+
+// startPicked runs an interface that has picked its address. The result of Run comes to done.
+func startPicked(t *testing.T, socket string, log *lines) (n *node, done chan error) {
+	t.Helper()
+	c, err := nicless.Dial(socket)
+	require.NoError(t, err)
+	got, err := Pick(t.Context(), c, Picks{Prefixes: prefixes("10.8.0.0/29"), Seed: "a"})
+	require.NoError(t, err)
+	n = openOn(t, c, got.Addresses[0].Addr().String(), func(cfg *Config) { cfg.Picked, cfg.Log = got, logTo(log) })
+	ctx, cancel := context.WithCancel(context.Background())
+	done = make(chan error, 2)
+	ended := make(chan struct{})
+	go func() {
+		done <- n.in.Run(ctx)
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		require.NoError(t, c.Close())
+	})
+	return n, done
+}
+
+// Networks from which no address can be picked are refused, and so is one whose addresses are taken.
+func TestPrefixes(t *testing.T) {
+	for _, c := range []struct {
+		list []netip.Prefix
+		why  string
+	}{
+		{nil, "0 prefixes; 1 to 4 are possible"},
+		{prefixes("10.9.0.1/16"), "prefix 10.9.0.1/16 is not a network"},
+		{prefixes("10.9.0.0/31"), "prefix 10.9.0.0/31 has no addresses to pick from; at most 30 bits are possible"},
+		{prefixes("fd00::/127"), "at most 126 bits are possible"},
+		{prefixes("224.0.0.0/16"), "prefix 224.0.0.0/16 has addresses that no interface can have"},
+		{prefixes("0.0.0.0/0"), "prefix 0.0.0.0/0 has addresses that no interface can have"},
+		{prefixes("10.0.0.0/8", "10.9.0.0/16"), "prefixes 10.0.0.0/8 and 10.9.0.0/16 overlap"},
+	} {
+		_, err := newBidder(Picks{Prefixes: c.list}, 1)
+		require.ErrorContains(t, err, c.why)
+	}
+	p := netip.MustParsePrefix("10.9.0.0/30")
+	b, err := newBidder(Picks{Prefixes: []netip.Prefix{p}}, 5)
+	require.NoError(t, err)
+	require.Equal(t, "10.9.0.2", last(p).String())
+	_, err = b.giveWay([]announcement{{addresses: []netip.Addr{nth(p, 1), nth(p, 2)}}})
+	require.ErrorContains(t, err, "all 2 addresses of 10.9.0.0/30 are taken")
+}
+
+// Each address of a network is tried once, and neither the first nor the last.
+func TestCandidates(t *testing.T) {
+	p := netip.MustParsePrefix("10.9.4.0/26")
+	have := make(map[netip.Addr]bool)
+	for n := range room(p) {
+		have[candidate(p, "x", n)] = true
+	}
+	require.Len(t, have, 62)
+	require.False(t, have[nth(p, 0)] || have[nth(p, 63)])
+	require.NotEqual(t, candidate(p, "x", 0), candidate(p, "y", 0))
+	long := netip.MustParsePrefix("fd6e::/64")
+	require.True(t, long.Contains(candidate(long, "x", 0)))
+}
+
+func TestHost(t *testing.T) {
+	for name, want := range map[string]string{"Web_1.example.org": "web-1", "--a--": "a", "müller": "m-ller", "": "", "...": "", "_": ""} {
+		require.Equal(t, want, Host(name))
+	}
+	long := "x123456789x123456789x123456789x123456789x123456789x123456789xy--z"
+	require.Equal(t, long[:62], Host(long))
+	require.NoError(t, CheckHost(Host(long)))
+	for _, bad := range []string{"", "A", "a.b", "-a", "a-", "a b", long, "a\x00", "ü"} {
+		require.Error(t, CheckHost(bad), bad)
+	}
+}

@@ -1,0 +1,89 @@
+//go:build linux && (amd64 || arm64)
+
+package programs
+
+import (
+	"net/netip"
+	"regexp"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pick starts the interface of a node, which picks its addresses.
+func (b *bed) pick(n *node, flags ...string) *up {
+	b.t.Helper()
+	n.picks = true
+	return b.up(n, flags...)
+}
+
+// picked waits until the interface is there, and returns the addresses that it has picked.
+func (u *up) picked() (list []netip.Addr) {
+	u.t.Helper()
+	for _, text := range prefixOf.FindAllString(u.says("net ready"), -1) {
+		p, err := netip.ParsePrefix(text)
+		require.NoError(u.t, err)
+		list = append(list, p.Addr())
+	}
+	require.NotEmpty(u.t, list)
+	return list
+}
+
+var prefixOf = regexp.MustCompile(`[0-9a-f.:]+/\d+`)
+
+// Without an address, nodes pick some that nobody has, and have them again when they come back.
+func TestPick(t *testing.T) {
+	t.Parallel()
+	for _, p := range places {
+		if !*whole && p.name != "engines inside" {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			b := newEngines(t, p, newNodes(t, 3))
+			for _, n := range b.nodes {
+				b.pick(n)
+			}
+			have := make(map[netip.Addr]bool)
+			var all [][]netip.Addr
+			for _, u := range b.ups {
+				list := u.picked()
+				require.Len(t, list, 2)
+				require.True(t, netip.MustParsePrefix("100.110.0.0/16").Contains(list[0]))
+				require.True(t, netip.MustParsePrefix("fd6e:6963:6c65:7373::/64").Contains(list[1]))
+				for _, a := range list {
+					require.False(t, have[a], "two nodes have %v", a)
+					have[a] = true
+				}
+				all = append(all, list)
+			}
+			lives := []int{1, 1, 1}
+			reach := func() {
+				for i, from := range b.nodes {
+					for j := range b.nodes {
+						for _, a := range all[j] {
+							if i != j {
+								b.ups[i].until("it has found "+a.String(), hasFound(a, lives[j]))
+								from.run("ping", "-n", "-q", "-c", "1", "-w", "20", a.String())
+							}
+						}
+					}
+				}
+			}
+			reach()
+			b.ups[1].ended = true
+			b.ups[1].signal(syscall.SIGKILL)
+			require.Error(t, b.ups[1].wait())
+			lives[1]++
+			require.Equal(t, all[1], b.pick(b.nodes[1]).picked())
+			reach()
+		})
+	}
+}
+
+// hasFound reports whether a log says so many times that a peer with an address was found.
+func hasFound(a netip.Addr, times int) func(string) bool {
+	found := regexp.MustCompile(`"peer found".*\b` + regexp.QuoteMeta(a.String()) + `\b.*\n`)
+	return func(said string) bool { return len(found.FindAllString(said, -1)) >= times }
+}

@@ -56,7 +56,14 @@
 // that others have brought to a stand begins anew (flow.go). A link whose peer writes what cannot be rests
 // for a second before it is made anew, then for two, up to a minute. The
 // descriptions of other nodes are believed, their addresses too. They announce only in the name of the GUID
-// in their description. A file that becomes shorter is lost, which memfds prevent (the pool seals them).
+// in their description.
+//
+// # Lost memory
+//
+// Memory can be lost while it is used: the file becomes shorter, which memfds prevent (the pool seals them),
+// its file system is full, or the memory fails. That costs the links whose rings were there, and the pages
+// are set aside (lost.go). A node whose own first pages are lost leaves, and comes back when they are there
+// again, or with another number (absent.go).
 //
 // # Files
 //
@@ -86,6 +93,8 @@
 //   - run.go: when the heartbeat moves and the others are looked at; when this node leaves
 //   - own.go: what this node says in its first line
 //   - repair.go: whether others have overwritten this node's part, which is then written again
+//   - lost.go: what is at an address that cannot be touched; which pages are set aside (lose, sound)
+//   - absent.go: how a node whose own pages are lost leaves and comes back
 //   - rival.go: whether the engine that has become this node has ended
 //   - share.go: which memory of the own part is free for rings
 //   - fence.go: whether the memory of a pair that has ended can be used again

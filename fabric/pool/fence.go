@@ -41,6 +41,12 @@ func fenced(fences []fence, node int) bool {
 	return n >= mostFences
 }
 
+// openNow is open, for a table of the peer that may be lost: then the fence opens when its time is over.
+func (f *fence) openNow(p *Pool, ran time.Duration) (open bool) {
+	err := p.guard(func() error { open = f.open(p, ran); return nil })
+	return open && err == nil
+}
+
 // open reports whether the memory is free again. ran is the time in which this node ran.
 func (f *fence) open(p *Pool, ran time.Duration) bool {
 	if f.inherited {
@@ -57,7 +63,7 @@ func (f *fence) open(p *Pool, ran time.Duration) bool {
 func (p *Pool) openFences(ran time.Duration) {
 	kept := p.fences[:0]
 	for _, f := range p.fences {
-		if !f.open(p, ran) {
+		if !f.openNow(p, ran) {
 			kept = append(kept, f)
 			continue
 		}

@@ -105,13 +105,13 @@ func (p *Pool) readHeader() (header, error) {
 func (p *Pool) living(ctx context.Context, h *header) (names []string, err error) {
 	before := make([]life, h.nodes)
 	for i := range before {
-		before[i] = p.view.life(h.partAt(i))
+		before[i], _ = p.peek(h, i)
 	}
 	if err := pass(ctx, p.time, p.cfg.watchTime()); err != nil {
 		return nil, err
 	}
 	for i := range before {
-		now := p.view.life(h.partAt(i))
+		now, _ := p.peek(h, i)
 		if i != p.cfg.Node && now.state == statePresent && now.heartbeat != before[i].heartbeat {
 			names = append(names, fmt.Sprintf("node %d", i))
 		}

@@ -42,7 +42,7 @@ func (r *pair) grow() {
 	if to == g.ring || g.next.n > 0 || len(g.old) > 0 {
 		return
 	}
-	m, ok := p.share.take(pagesOf(to), p.share.reserve(&p.header))
+	m, ok := p.takeSound(pagesOf(to), p.share.reserve(&p.header))
 	if !ok {
 		return
 	}

@@ -29,8 +29,7 @@ func (p *Pool) inherit() {
 			continue
 		}
 		f := fence{peer: int(by - 1), index: i, inherited: true, until: p.clock.ran + fenceTime}
-		f.theirs = v.find(h, f.peer, p.number)
-		if f.theirs < 0 || v.pair(h.pairAt(f.peer, f.theirs)).accepted == 0 {
+		if !f.inheritFrom(p) {
 			continue
 		}
 		for _, e := range held {
@@ -41,8 +40,24 @@ func (p *Pool) inherit() {
 	}
 }
 
+// inheritFrom finds the other node's pair, and reports whether the node may still read the memory. If the
+// other node's own pages are lost, it may.
+func (f *fence) inheritFrom(p *Pool) bool {
+	f.theirs = -1
+	reads := false
+	err := p.guard(func() error {
+		f.theirs = p.view.find(&p.header, f.peer, p.number)
+		reads = f.theirs >= 0 && p.view.pair(p.header.pairAt(f.peer, f.theirs)).accepted != 0
+		return nil
+	})
+	return reads || err != nil
+}
+
 // stillRead reports whether the other node still accepts a session of this node's earlier life.
 func (f *fence) stillRead(p *Pool) bool {
+	if f.theirs < 0 {
+		return true // its table was lost
+	}
 	e := p.view.pair(p.header.pairAt(f.peer, f.theirs))
 	return e.peer == p.number && e.accepted != 0 && e.accepted>>32 != p.epoch.Load()>>32
 }

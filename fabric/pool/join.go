@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // start formats the pool, or waits until another node has done so, takes a number, and joins it.
@@ -76,7 +77,7 @@ func (p *Pool) join(h header) {
 	defer p.own.Unlock()
 	p.header, p.lost, p.changed, p.damaged = h, "", true, false
 	p.part, p.share, p.fences, p.sessions = h.partAt(p.number), newShare(&h), nil, 0
-	p.links, p.turn = make([]*link, h.nodes), 0
+	p.links, p.unseen, p.turn = make([]*link, h.nodes), make([]time.Duration, h.nodes), 0
 	p.ousted.Store(false)
 	if !h.incoherent {
 		p.view.cache = nil

@@ -91,12 +91,7 @@ func (l *link) step(now time.Time, ran time.Duration) {
 	}
 	l.receiveBoard(seen.posted)
 	l.search(seen.changes)
-	if l.pair != nil {
-		if failed := l.pair.failed.Swap(nil); failed != nil {
-			l.suspect(now)
-			l.close(fmt.Sprintf("node %d has written garbage into its ring: %v", l.peer, *failed))
-		}
-	}
+	l.takeFailure(now, ran)
 	if now.Before(l.restUntil) {
 		return
 	}
@@ -221,10 +216,15 @@ func (l *link) idleAgain(why string) {
 // suspect counts that the peer, or another writer in its name, has written what cannot be. The link rests
 // before it is made anew, longer each time.
 func (l *link) suspect(now time.Time) {
+	l.faults++
+	l.restAgain(now)
+}
+
+// restAgain makes the link rest, longer each time.
+func (l *link) restAgain(now time.Time) {
 	if l.up && now.Sub(l.since) > mostRest {
 		l.rest = firstRest // it was right for long
 	}
-	l.faults++
 	l.restUntil = now.Add(l.rest)
 	l.rest = min(2*l.rest, mostRest)
 	l.p.changed = true

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,7 +55,7 @@ func newLiveEngine(guid uint64) *liveEngine {
 		for !e.stop.Load() {
 			e.mu.Lock()
 			for _, p := range e.ports {
-				p.step()
+				p.survive(p.step)
 			}
 			e.mu.Unlock()
 			runtime.Gosched()
@@ -78,6 +79,21 @@ func (e *liveEngine) AddPort(cfg nic.PortConfig) (nic.Port, error) {
 	p := &livePort{e: e, cfg: cfg}
 	e.ports = append(e.ports, p)
 	return p, nil
+}
+
+// survive calls f, and gives the port up if memory of its rings is lost, as an engine does.
+func (p *livePort) survive(f func()) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		r := recover()
+		if fault, ok := r.(interface{ Addr() uintptr }); ok {
+			p.up = false
+			go p.cfg.Failed(nic.LostMemory(fault.Addr()))
+		} else if r != nil {
+			panic(r)
+		}
+	}()
+	f()
 }
 
 // step is what the engine's thread does for a port.
@@ -160,7 +176,12 @@ func TestChildNode(t *testing.T) {
 	defer e.end()
 	dead, err := time.ParseDuration(os.Getenv(childNode + "_DEAD"))
 	require.NoError(t, err)
-	p, err := Open(context.Background(), e, Config{Path: path, Node: 1, Dead: dead})
+	number := 1
+	if s := os.Getenv(childNode + "_NUMBER"); s != "" {
+		number, err = strconv.Atoi(s)
+		require.NoError(t, err)
+	}
+	p, err := Open(context.Background(), e, Config{Path: path, Node: number, Dead: dead})
 	require.NoError(t, err)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	require.NoError(t, p.Close())
@@ -301,7 +322,7 @@ func TestMemoryIsGone(t *testing.T) {
 	require.NoError(t, os.Truncate(path, 0))
 	await.Until(t, "it is said that the memory is gone", func() bool {
 		s := p.Peers()
-		return len(s) == 1 && strings.Contains(s[0].Why, "the pool's memory is gone: has somebody made the file shorter?")
+		return len(s) == 1 && strings.Contains(s[0].Why, "is gone: has somebody made the file shorter")
 	}, func() any { return p.Peers() })
 	require.NoError(t, p.SetAddresses(nil))
 	require.NoError(t, p.Close())

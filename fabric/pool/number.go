@@ -81,11 +81,11 @@ func (p *Pool) changeNumber() bool {
 func (p *Pool) former(ctx context.Context, h *header) (int, error) {
 	before := make(map[int]life)
 	for i := range h.nodes {
-		seen := p.view.life(h.partAt(i))
-		if seen.state != statePresent || seen.identity != h.identity {
+		seen, ok := p.peek(h, i)
+		if !ok || seen.state != statePresent || seen.identity != h.identity {
 			continue
 		}
-		d, _, err := p.view.described(h.partAt(i))
+		d, err := p.peekDescription(h, i)
 		if err == nil && d.guid == p.dev.GUID() {
 			before[i] = seen
 		}
@@ -97,7 +97,8 @@ func (p *Pool) former(ctx context.Context, h *header) (int, error) {
 		return AnyNode, err
 	}
 	for i := range h.nodes {
-		if seen, ok := before[i]; ok && p.view.life(h.partAt(i)) == seen {
+		seen, ok := before[i]
+		if now, still := p.peek(h, i); ok && still && now == seen {
 			return i, nil
 		}
 	}
@@ -110,8 +111,9 @@ func (p *Pool) free(ctx context.Context, h *header) ([]int, error) {
 	var free []int
 	before := make([]life, h.nodes)
 	for i := range before {
-		before[i] = p.view.life(h.partAt(i))
-		if before[i].state != statePresent || before[i].identity != h.identity {
+		var ok bool
+		before[i], ok = p.peek(h, i)
+		if ok && (before[i].state != statePresent || before[i].identity != h.identity) {
 			free = append(free, i)
 		}
 	}
@@ -123,7 +125,7 @@ func (p *Pool) free(ctx context.Context, h *header) ([]int, error) {
 		return nil, err
 	}
 	for i := range before {
-		if now := p.view.life(h.partAt(i)); now.heartbeat == before[i].heartbeat {
+		if now, ok := p.peek(h, i); ok && now.heartbeat == before[i].heartbeat {
 			free = append(free, i)
 		}
 	}

@@ -5,7 +5,7 @@ import "github.com/nicless/nicless/internal/packetring"
 // This file has how a node writes the first line of its part.
 
 // mute reports whether this node must not write into its part: it is another engine's now, or gone.
-func (p *Pool) mute() bool { return p.gone.Load() || p.ended.Load() != nil || p.ousted.Load() }
+func (p *Pool) mute() bool { return p.gone.Load() || p.ousted.Load() }
 
 // report changes the first line of this node's part. The caller does not hold p.own.
 //

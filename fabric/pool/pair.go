@@ -53,7 +53,7 @@ func (l *link) openPair(ran time.Duration) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil {
+		if l.pair != r { // also after a fault
 			p.share.give(r.growth.now)
 			p.share.pairs[r.index] = false
 		}
@@ -97,9 +97,9 @@ func (r *pair) take() error {
 	if !r.l.wanted.Load() {
 		left = n
 	}
-	m, ok := p.share.take(n, left)
+	m, ok := p.takeSound(n, left)
 	if !ok {
-		return fmt.Errorf("this node's part of the pool has no room for a further ring: each part has %d bytes, and a ring %d; a larger pool (size=), or one for fewer nodes (nodes=), has more", p.header.part(), p.header.ring.RingSize())
+		return fmt.Errorf("this node's part of the pool has no room for a further ring: each part has %d bytes, and a ring %d; a larger pool (size=), or one for fewer nodes (nodes=), has more%s", p.header.part(), p.header.ring.RingSize(), p.share.aside())
 	}
 	r.index = p.share.takePair()
 	if r.index < 0 {

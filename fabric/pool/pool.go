@@ -52,9 +52,10 @@ type Pool struct {
 
 	// Only the goroutine of watch uses these.
 	header   header
-	links    []*link // by the number of the node; nil: this one, or one that has not been seen
-	turn     int     // the node that is looked at first in this tick, of those without rings
-	searches int     // of tables in this tick
+	links    []*link         // by the number of the node; nil: this one, or one that has not been seen
+	turn     int             // the node that is looked at first in this tick, of those without rings
+	searches int             // of tables in this tick
+	unseen   []time.Duration // by the number of the node: until when it is not looked at, as memory is lost
 	share    share
 	fences   []fence
 	sessions uint64 // how many sessions this node has offered in this life
@@ -62,17 +63,17 @@ type Pool struct {
 	changed  bool   // state must be replaced
 	damaged  bool   // the header is damaged, and the log says so
 	rival    rival
+	absence  absence
 	clock    clock // of this node's own run
 	pace     pace
 
 	number int    // of this node; set by start
 	part   uint64 // where this node's part of the pool begins
 
-	epoch  atomic.Uint64          // epoch of this life of the node
-	ended  atomic.Pointer[string] // why this node has left the pool for good; nil: it has not
-	gone   atomic.Bool            // the memory must not be touched any more
-	ousted atomic.Bool            // another engine is this node now: this one writes nothing into its part
-	kick   chan struct{}          // ends the pause between two looks: a queue pair needs rings
+	epoch  atomic.Uint64 // epoch of this life of the node
+	gone   atomic.Bool   // this node's own pages are lost (absent.go)
+	ousted atomic.Bool   // another engine is this node now: this one writes nothing into its part
+	kick   chan struct{} // ends the pause between two looks: a queue pair needs rings
 
 	// own is held while this node writes what it says of itself. It guards the fields below.
 	own         sync.Mutex
@@ -87,7 +88,10 @@ type Pool struct {
 	run   context.Context // ends when the pool is closed
 	stop  context.CancelFunc
 	loops sync.WaitGroup
-	once  sync.Once
+
+	listeners sync.WaitGroup // for bells of other nodes (wake.go)
+
+	once sync.Once
 }
 
 // A timer has the time and lets it pass. Tests have one of their own.
@@ -273,6 +277,7 @@ func (p *Pool) Close() (err error) {
 			p.leave(closedHere)
 			return nil
 		})
+		p.listeners.Wait()
 		err = p.close()
 	})
 	return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -16,9 +15,7 @@ import (
 func (p *Pool) repeat(ctx context.Context, functions ...func()) {
 	for ctx.Err() == nil {
 		for _, f := range functions {
-			if err := p.guard(func() error { f(); return nil }); err != nil {
-				p.end(err.Error())
-			}
+			p.guarded(f)
 		}
 		p.pause(ctx)
 	}
@@ -50,28 +47,9 @@ func (p *Pool) tickDuring(f func()) {
 		case <-done:
 			return
 		case <-t.C:
-			p.tick()
+			p.guarded(p.tick)
 		}
 	}
-}
-
-// end makes this node leave the pool for good. watch closes the links.
-func (p *Pool) end(why string) { p.ended.CompareAndSwap(nil, &why) }
-
-// guard calls f. It returns the error of f, or an error if the pool's memory vanishes meanwhile, as when
-// somebody makes the file shorter.
-func (p *Pool) guard(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(interface{ Addr() uintptr }); !ok {
-				panic(r)
-			}
-			p.gone.Store(true)
-			err = errors.New("the pool's memory is gone: has somebody made the file shorter?")
-		}
-	}()
-	return f()
 }
 
 // tick moves the heartbeat. It never waits for the engine or for other nodes.
@@ -100,10 +78,12 @@ func (p *Pool) tick() {
 func (p *Pool) watch() {
 	now := p.time.Now()
 	ran := p.clock.look(now)
-	if why := p.ended.Load(); why != nil {
-		p.leave(*why)
-		p.publish()
-		return
+	if p.absence.why != "" {
+		p.leave(p.absence.why)
+		if !p.comeBack(now) {
+			p.publish()
+			return
+		}
 	}
 	if p.rival.why != "" {
 		p.leave(p.rival.why)
@@ -112,8 +92,10 @@ func (p *Pool) watch() {
 			return
 		}
 	}
-	h, err := p.readHeader()
+	h, err := p.tryHeader()
 	switch {
+	case p.locate(err) != nil:
+		p.missHeader(err)
 	case err == nil && h == p.header:
 		if p.lost != "" {
 			p.join(h) // it is as it was
@@ -139,8 +121,25 @@ func (p *Pool) watch() {
 	if p.lost == "" {
 		p.look(now, ran)
 	}
+	if p.absence.why != "" {
+		p.leave(p.absence.why)
+	}
 	p.setPace(ran)
 	p.publish()
+}
+
+// tryHeader is readHeader, with an error if the page is lost.
+func (p *Pool) tryHeader() (h header, err error) {
+	fault := p.guard(func() error { h, err = p.readHeader(); return nil })
+	return h, errors.Join(err, fault)
+}
+
+// missHeader notes that the page of the header is lost. Nodes that have joined do not need it.
+func (p *Pool) missHeader(err error) {
+	if !p.damaged {
+		p.cfg.Log.Warn("the header of the pool is lost: nodes that have joined go on, and no others can join", "link", p.Name(), "error", err)
+	}
+	p.damaged = true
 }
 
 // mendHeader writes the header again if this node is the first of those that live. As long as the pool has
@@ -168,31 +167,49 @@ const lookAt = 128
 // others.
 func (p *Pool) look(now time.Time, ran time.Duration) {
 	p.openFences(ran)
+	p.takeBack(ran)
 	p.searches = 0
 	count := lookAt
 	if p.pace.slow() {
 		count, p.turn = len(p.links), 0
 	}
-	for i, l := range p.links {
-		if l != nil && (l.pair != nil || l.fresh(ran)) {
-			l.step(now, ran)
-			continue
-		}
-		if due := i - p.turn; due < 0 || due >= count {
-			if l == nil || !l.wanted.Load() {
-				continue
+	for i := 0; i < len(p.links) && p.absence.why == ""; i++ {
+		err := p.guard(func() error {
+			for ; i < len(p.links); i++ {
+				p.lookAtNode(i, count, now, ran)
 			}
-		}
-		if l == nil && i != p.number {
-			l = p.sight(i)
-		}
-		if l != nil {
-			l.step(now, ran)
+			return nil
+		})
+		if lost := p.locate(err); lost != nil {
+			p.lose(i, lost, now, ran)
 		}
 	}
 	p.turn += count
 	if p.turn >= len(p.links) {
 		p.turn = 0
+	}
+}
+
+// lookAtNode takes a step of the link with a node, if the look is at that node.
+func (p *Pool) lookAtNode(i, count int, now time.Time, ran time.Duration) {
+	l := p.links[i]
+	if p.unseen[i] > ran {
+		return
+	}
+	if l != nil && (l.pair != nil || l.fresh(ran)) {
+		l.step(now, ran)
+		return
+	}
+	if due := i - p.turn; due < 0 || due >= count {
+		if l == nil || !l.wanted.Load() {
+			return
+		}
+	}
+	if l == nil && i != p.number {
+		l = p.sight(i)
+	}
+	if l != nil {
+		l.step(now, ran)
 	}
 }
 
@@ -233,8 +250,8 @@ func (p *Pool) leave(why string) {
 	p.own.Lock()
 	defer p.own.Unlock()
 	p.joined = false
-	if p.ended.Load() == nil && !p.ousted.Load() {
-		p.view.store(p.part+stateAt, stateLeft)
+	if !p.ousted.Load() {
+		p.reportLeft()
 	}
 }
 

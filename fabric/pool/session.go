@@ -35,6 +35,10 @@ func baseOf(session uint64) uint64 {
 func (r *pair) offer() {
 	p := r.l.p
 	p.sessions++
+	if !p.sound(r.growth.now) {
+		r.l.close("memory of the ring is lost") // it is opened again in other pages
+		return
+	}
 	r.mine = p.epoch.Load() + p.sessions
 	r.rebase()
 	r.send.Reset(baseOf(r.mine))
@@ -67,6 +71,9 @@ func (l *link) handshake() {
 	r := l.pair
 	if r.mine == 0 {
 		r.offer()
+		if l.pair != r {
+			return
+		}
 	}
 	r.restore()
 	theirs := l.read()

@@ -2,7 +2,9 @@ package pool
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"time"
 )
 
 // A share is the memory for rings in this node's part, and the table of pairs. This node alone takes memory
@@ -11,13 +13,20 @@ import (
 type share struct {
 	free  []extent // by position, none of them next to another
 	pairs []bool   // which pairs of the table are taken
+
+	// lost has the pages whose memory is not there (lost.go): true if they are not in free, and in no ring.
+	lost    map[uint32]bool
+	returns time.Duration // when they are looked at next
 }
 
 // An extent is some pages of a share.
 type extent struct{ at, n uint32 }
 
 func newShare(h *header) share {
-	return share{free: []extent{{0, uint32(min(h.pages(), 1<<32-1))}}, pairs: make([]bool, h.pairs())}
+	return share{
+		free:  []extent{{0, uint32(min(h.pages(), 1<<32-1))}},
+		pairs: make([]bool, h.pairs()), lost: make(map[uint32]bool),
+	}
 }
 
 // take takes n pages, the first that fit, and reports whether there were so many. At least left pages,
@@ -41,8 +50,36 @@ func (s *share) take(n, left uint64) (extent, bool) {
 	return extent{}, false
 }
 
-// give gives pages back.
+// give gives pages back, but for those that are lost.
 func (s *share) give(e extent) {
+	from, end := e.at, e.at+e.n
+	if len(s.lost) > 0 {
+		for page := from; page < end; page++ {
+			if _, lost := s.lost[page]; lost {
+				s.insert(extent{from, page - from})
+				s.lost[page], from = true, page+1
+			}
+		}
+	}
+	s.insert(extent{from, end - from})
+}
+
+// setAside notes that a page is lost.
+func (s *share) setAside(page uint32) {
+	s.lost[page] = s.lost[page] || len(s.cut(extent{page, 1})) > 0
+}
+
+// takeBack notes that a page is there again.
+func (s *share) takeBack(page uint32) {
+	out := s.lost[page]
+	delete(s.lost, page)
+	if out {
+		s.insert(extent{page, 1})
+	}
+}
+
+// insert makes pages free.
+func (s *share) insert(e extent) {
 	if e.n == 0 {
 		return
 	}
@@ -81,4 +118,12 @@ func (s *share) takePair() int {
 		s.pairs[i] = true
 	}
 	return i
+}
+
+// aside says how many pages are set aside; "" for none.
+func (s *share) aside() string {
+	if len(s.lost) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d pages of it are set aside, because their memory is lost", len(s.lost))
 }

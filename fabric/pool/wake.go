@@ -26,10 +26,15 @@ type waker struct {
 
 	sameHost bool // the two nodes run under one kernel, and the memory has futexes
 	wakesUs  bool // the peer looks at asleep of this node after it has published packets
-	guard    func(func() error) error
+	r        *pair
 	mem      []byte
-	closed   atomic.Bool   // the goroutine of listen has to end
-	done     chan struct{} // closed when that goroutine has ended; nil: there is none
+	listener *listener // nil: there is none
+}
+
+// A listener is the goroutine that waits for the peer's bell.
+type listener struct {
+	closed atomic.Bool   // it has to end
+	done   chan struct{} // closed when it has ended
 }
 
 // waking is two words of a node's pair.
@@ -42,8 +47,8 @@ func wakingAt(mem []byte, at uint64) waking {
 }
 
 // listenAgain is how long awaitBell waits in the kernel at most, before it looks again. Each look of the
-// thread costs as much as 60 system calls of the Go runtime. If the memory is gone nobody can wake the
-// thread, so this is how long a link then takes to end.
+// thread costs as much as 60 system calls of the Go runtime. If the memory is lost nobody can wake the
+// thread, so this is how long Pool.Close then takes.
 const listenAgain = 5 * time.Second
 
 func newWaker(r *pair) *waker {
@@ -52,7 +57,7 @@ func newWaker(r *pair) *waker {
 		own: wakingAt(p.view.mem, r.at),
 		// A random number: the peer may have answered the numbers of the waker before.
 		sleeps: uint32(p.draw()),
-		guard:  p.guard,
+		r:      r,
 		mem:    p.view.mem,
 	}
 	w.own.asleep.Publish(0)
@@ -77,7 +82,7 @@ func (w *waker) configure(cfg *nic.PortConfig) {
 // packets. There is one system call for each sleep of the peer's, and none while the peer is awake.
 //
 // Observe: asleep of the peer, published by waker.setAsleep. Publish: bell, observed by
-// waker.awaitBell of the peer.
+// listener.awaitBell of the peer.
 func (w *waker) wake() {
 	sleep := w.peer.asleep.Observe()
 	if sleep == 0 || sleep == w.answered {
@@ -109,43 +114,50 @@ func (w *waker) listen(port nic.Port) {
 	if !w.wakesUs {
 		return
 	}
-	done, bell := make(chan struct{}), w.peer.bell
-	w.done = done
-	w.closed.Store(false)
-	go func() {
-		defer close(done)
-		_ = w.guard(func() error { w.awaitBell(bell, port); return nil })
-	}()
+	n, bell := &listener{done: make(chan struct{})}, w.peer.bell
+	w.listener = n
+	at, p := w.r.l.theirsAt()+bellAt, w.r.l.p
+	p.listeners.Go(func() {
+		defer close(n.done)
+		err := p.guard(func() error { return n.awaitBell(bell, at, port) })
+		if err != nil {
+			w.r.failed.CompareAndSwap(nil, &err)
+		}
+	})
 }
 
-// awaitBell notifies the device when the peer's bell has changed. It waits in the kernel, so it costs a
-// thread, and no time.
-func (w *waker) awaitBell(bell *shm.BE32, port nic.Port) {
+// awaitBell notifies the device when the peer's bell, which is at an offset of the pool, has changed. It
+// waits in the kernel, so it costs a thread, and no time. The error says that the memory is lost.
+func (n *listener) awaitBell(bell *shm.BE32, at uint64, port nic.Port) error {
 	last := bell.Observe()
 	port.Arrived() // the bell may have rung before
-	for !w.closed.Load() {
+	for !n.closed.Load() {
 		if bell.Sleep(last, listenAgain) != nil {
-			return // the memory is gone
+			return &lostMemory{at: at}
 		}
 		if now := bell.Observe(); now != last {
 			last = now
 			port.Arrived()
 		}
 	}
+	return nil
 }
 
 // disconnect ends the goroutine of listen. The caller has taken care that the device does not use the port
 // any more.
 func (w *waker) disconnect() {
-	if w.done == nil {
+	n := w.listener
+	if n == nil {
 		return
 	}
-	w.closed.Store(true)
+	w.listener = nil
+	n.closed.Store(true)
 	for {
-		_ = w.peer.bell.Wake() // again if the listener was about to wait
+		if w.peer.bell.Wake() != nil { // again if the listener was about to wait
+			return // the memory is lost: the listener ends after listenAgain, and Close waits for it
+		}
 		select {
-		case <-w.done:
-			w.done = nil
+		case <-n.done:
 			return
 		case <-time.After(time.Millisecond):
 		}

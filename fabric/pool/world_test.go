@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -203,11 +204,11 @@ func (n *node) loops() {
 		n.work()
 		return
 	}
-	n.pool.tick()
+	n.pool.guarded(n.pool.tick)
 	if !n.w.byNeed {
 		n.want()
 	}
-	n.pool.watch()
+	n.pool.guarded(n.pool.watch)
 	n.work()
 }
 
@@ -230,8 +231,23 @@ func (n *node) due() bool {
 // work is a step of the engine's thread.
 func (n *node) work() {
 	for _, p := range n.ports {
-		p.step()
+		p.survive(p.step)
 	}
+}
+
+// survive calls f, and gives the port up if memory of its rings is lost, as an engine does.
+func (p *port) survive(f func()) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		r := recover()
+		if fault, ok := r.(interface{ Addr() uintptr }); ok {
+			p.closed, p.up = true, false
+			p.cfg.Failed(nic.LostMemory(fault.Addr()))
+		} else if r != nil {
+			panic(r)
+		}
+	}()
+	f()
 }
 
 // link returns a node's link with another, a blank one if they have not met.

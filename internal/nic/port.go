@@ -3,6 +3,7 @@ package nic
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/nicless/nicless/internal/packetring"
 )
@@ -48,14 +49,21 @@ type PortConfig struct {
 	Asleep func(asleep bool)
 
 	// Failed reports that the device does not use the port any more, because the other side has
-	// written what cannot be right into Receive. It is called at most once, on a goroutine of
-	// its own. It can be nil.
+	// written what cannot be right into Receive, or because memory of the rings is lost (LostMemory).
+	// It is called at most once, on a goroutine of its own. It can be nil.
 	Failed func(error)
 
 	// Management is given the packets for QP 1: path is the path by which the packet has come,
 	// packet begins with its BTH. It is called on a goroutine of the port's and may wait; packets
 	// that come too fast are dropped. The bytes are valid during the call. It can be nil.
 	Management func(path uint32, packet []byte)
+}
+
+// LostMemory is an error: the address of memory that had no page behind it when the device touched it.
+type LostMemory uint64
+
+func (a LostMemory) Error() string {
+	return fmt.Sprintf("memory at %#x of the device's mapping has no page behind it", uint64(a))
 }
 
 // A Port is a port of a device. Its methods are safe for concurrent use.

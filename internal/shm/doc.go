@@ -28,6 +28,7 @@
 //	                       keeping the addresses of a closed region, for those who still use it
 //	word_unsafe.go         words and blocks: Publish and Observe, and the byte order of
 //	                       doorbell records, registers and CQEs
+//	offset.go              which byte of a region an address is
 //	ring_unsafe.go         rings of blocks
 //	publish_blocks*        many blocks that differ in their last word
 //	publish_lines.go       blocks that go to every n-th line

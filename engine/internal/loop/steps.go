@@ -4,7 +4,6 @@ package loop
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 
 	"github.com/nicless/nicless/engine/internal/codes"
@@ -12,6 +11,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/pagefault"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
+	"github.com/nicless/nicless/internal/nic"
 )
 
 // loop steps a shard until ctx ends.
@@ -91,7 +91,7 @@ func (sh *Loop) RecoverFault() {
 			q.Wire.In.Refusing = false
 		}
 		sh.Fault.QP = nil
-		p.Fail(fmt.Errorf(object.NoPage, addr))
+		p.Fail(nic.LostMemory(addr))
 		return
 	}
 	if !isFault || sh.Fault.QP == nil && sh.Fault.CQ == nil {

@@ -3,12 +3,12 @@
 package object
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 
 	"github.com/nicless/nicless/engine/internal/pagefault"
 	"github.com/nicless/nicless/engine/internal/recovery"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
 )
 
@@ -42,7 +42,7 @@ func (p *Port) FailAfterFault() {
 		if !ok {
 			panic(r)
 		}
-		p.Fail(fmt.Errorf(NoPage, addr))
+		p.Fail(nic.LostMemory(addr))
 	}
 }
 

@@ -39,7 +39,8 @@ one user on an engine, and on engines linked by a pool or UCX, find each
 other. The interface is there until SIGINT or SIGTERM ends the command.
 
 Without --addr it picks an address that no other interface has, and picks it
-again when it starts again, if it is free then.
+again when it starts again, if it is free then. Each node answers DNS at its
+own addresses: NAME.nicless is the node whose --host is NAME.
 
 It works in a network namespace of your own, without root:
   unshare --user --map-root-user --net nicless net up ...
@@ -55,7 +56,7 @@ Flags:
   --prefix NET/BITS    in place of --addr: network from which an address is
                        picked; may be repeated; the same for all nodes
                        (default: 100.110.0.0/16 and fd6e:6963:6c65:7373::/64)
-  --host NAME          name of this node for its peers: letters, digits and
+  --host NAME          name of this node, for NAME.nicless: letters, digits and
                        hyphens, at most 63 (default: that of the computer)
   --engine PATH        socket of the engine
   --link LINK          in place of --engine: an engine in this process, with
@@ -273,14 +274,16 @@ func (f *netFlags) serve(
 			defer stop()
 		}
 	}
+	answering := serveNames(in, w)
+	defer answering.Close()
 	watched, unwatch := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		dev.Watch(watched, func(now []netip.Addr) { announceAddresses(in, now, w.cfg.Log) })
+		dev.Watch(watched, func(now []netip.Addr) { follow(in, answering, now, w) })
 	})
 	defer watching.Wait()
 	defer unwatch()
-	fmt.Fprintf(stdout, "net ready: %s %v mtu %d, offloads: %v\n", dev.Name(), w.tun.Addresses, w.tun.MTU, dev.Offloads())
+	fmt.Fprintf(stdout, "net ready: %s%s %v mtu %d, offloads: %v\n", dev.Name(), domain(w.cfg.Host), w.tun.Addresses, w.tun.MTU, dev.Offloads())
 	err := in.Run(ctx)
 	if f.engine != "" && errors.Is(err, nicless.ErrDeviceGone) {
 		return hintf("start it again, and then this command", "net up: the engine at %s is gone", f.engine)

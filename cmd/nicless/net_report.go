@@ -19,6 +19,7 @@ import (
 	"github.com/nicless/nicless/internal/tun"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/netdev"
+	"github.com/nicless/nicless/netdev/names"
 )
 
 // An interface reports what it has done at a socket beside that of its engine: SOCKET.net.PID.
@@ -66,7 +67,7 @@ func escapeGlob(path string) string {
 
 func interfaceReport(dev *tun.Device, in *netdev.Interface) links.Report {
 	s := in.Stats()
-	r := links.Report{Link: "interface " + s.Name}
+	r := links.Report{Link: "interface " + s.Name + domain(s.Host)}
 	about := []string{fmt.Sprintf("%v, MTU %d, offloads: %v", s.Addresses, s.MTU, dev.Offloads())}
 	if k, err := dev.Counters(); err == nil {
 		about = append(about,
@@ -76,7 +77,7 @@ func interfaceReport(dev *tun.Device, in *netdev.Interface) links.Report {
 	about = append(about, fmt.Sprintf("%d packets had no peer, %d were dropped for one", s.Unreachable, s.Dropped))
 	r.About = strings.Join(about, "; ")
 	for _, p := range s.Peers {
-		name := p.Name
+		name := p.Name + domain(p.Host)
 		for _, a := range p.Addresses {
 			name += " " + a.String()
 		}
@@ -87,4 +88,12 @@ func interfaceReport(dev *tun.Device, in *netdev.Interface) links.Report {
 		})
 	}
 	return r
+}
+
+// domain is a host's name as programs resolve it, with a space before it.
+func domain(host string) string {
+	if host == "" {
+		return ""
+	}
+	return " " + host + "." + strings.TrimSuffix(names.Domain, ".")
 }

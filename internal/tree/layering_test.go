@@ -235,7 +235,8 @@ var mayImport = map[string][]string{
 	"niclesstest":     {".", "fault", "fault/rulefile", "internal/inside", "internal/control", "internal/clock", "hostpath", "cqe", "sanitize", "trace", "trace/objects", "trace/text"},
 
 	// A network interface over the fabric: a client of an engine, above the host API.
-	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},
+	"netdev/names": {},
+	"netdev":       {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},
 
 	// Programs, and the features of the command that have separate packages.
 	"tools/internal/cores":   {},
@@ -249,7 +250,7 @@ var mayImport = map[string][]string{
 	"tools/explore":          {"engine", "fault", "trace", "trace/text", "wqe", "cqe", "doorbell", "internal/clock", "internal/control", "internal/nic", "internal/shm", "internal/verdict"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
 	"tools/rack":             {".", "fabric/links", "internal/unixsock"},
-	"cmd/nicless": {".", "state", "sanitize", "accel/ptx", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "trace/record", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/devx", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/fatbin", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "state", "sanitize", "accel/ptx", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "trace/record", "internal/verdict", "engine", "verbs", "netdev", "netdev/names", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/devx", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/fatbin", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/metrics", "cmd/nicless/internal/top", "cmd/nicless/internal/web", "tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture", "tools/explore"},
 	// The metrics of an engine: a client of its sockets, apart from where they are.
 	"cmd/nicless/internal/metrics": {".", "cmd/nicless/internal/conns", "state", "fabric", "fabric/links", "internal/unixsock"},

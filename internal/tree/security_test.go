@@ -16,7 +16,7 @@ func TestSecurityPageNamesTests(t *testing.T) {
 	page, err := os.ReadFile("docs/SECURITY.md")
 	require.NoError(t, err)
 	there := make(map[string]bool)
-	for _, dir := range []string{".", "engine", "engine/internal/*", "server", "internal/*", "verbs", "verbs/programs", "verbs/internal/*", "fabric", "fabric/*", "netdev", "cmd/nicless", "field/*", "tools/*", "tools/internal/*"} {
+	for _, dir := range []string{".", "engine", "engine/internal/*", "server", "internal/*", "verbs", "verbs/programs", "verbs/internal/*", "fabric", "fabric/*", "netdev", "netdev/names", "cmd/nicless", "field/*", "tools/*", "tools/internal/*"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		require.NoError(t, err)
 		for _, file := range files {

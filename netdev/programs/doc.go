@@ -15,5 +15,6 @@
 // Files in reading order: main_test.go (flags, and the programs of this package), process_test.go
 // and nodes_test.go (processes in namespaces), bed_test.go (interfaces of nicless), talk_test.go
 // (pings and copies between nodes), program_test.go, tcp_test.go, udp_test.go and direct_test.go (programs of
-// this package), rows_test.go, life_test.go, refuse_test.go and speed_test.go (the tests).
+// this package), rows_test.go, life_test.go, refuse_test.go, pick_test.go, names_test.go and
+// speed_test.go (the tests).
 package programs

@@ -19,6 +19,7 @@ type node struct {
 	pid    int    // of a process in it
 	socket string // of the engine of its interface; "": that is inside the interface's process
 	picks  bool   // its interface picks its addresses
+	name   string // --host of its interface, if that picks
 }
 
 // newNodes makes nodes in a user namespace of their own. They have no network but lo.

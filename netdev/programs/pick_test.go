@@ -3,6 +3,7 @@
 package programs
 
 import (
+	"fmt"
 	"net/netip"
 	"regexp"
 	"syscall"
@@ -14,7 +15,8 @@ import (
 // pick starts the interface of a node, which picks its addresses.
 func (b *bed) pick(n *node, flags ...string) *up {
 	b.t.Helper()
-	n.picks = true
+	n.picks, n.name = true, fmt.Sprint("node-", n.number)
+	flags = append(flags, "--host", n.name)
 	return b.up(n, flags...)
 }
 

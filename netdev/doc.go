@@ -74,6 +74,7 @@
 //   - buffers.go: where a buffer is in registered memory
 //   - memory.go: what --slots says; maps the memory
 //   - slots.go: reads and writes slots and signatures; whether slots are used at all: session.go
-//   - unreachable.go: whether a packet without a peer is answered, and by which error
+//   - toolong.go: whether a packet is too long for its peer
+//   - unreachable.go: whether a packet without a peer, or too long for it, is answered, and by which error
 //   - stats.go: counts; decides nothing
 package netdev

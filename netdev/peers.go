@@ -187,7 +187,7 @@ func (in *Interface) takeAnnouncement(a nicless.Announcement) {
 	in.log.Info("peer found", "peer", p)
 	in.warnOfHost(&found)
 	if found.mtu != in.cfg.MTU {
-		in.log.Warn("a peer has another MTU; TCP uses the smaller one, and longer datagrams may be lost",
+		in.log.Warn("a peer has another MTU; senders of longer packets are answered by ICMP errors",
 			"name", found.name, "its", found.mtu, "own", in.cfg.MTU)
 	}
 }

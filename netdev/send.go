@@ -148,7 +148,8 @@ func (in *Interface) read(b []byte) (int, error) {
 	return n, nil
 }
 
-// route returns the peer for a packet, or nil. Then it counts the packet, and answers it.
+// route returns the peer for a packet, or nil if there is none, or the packet is too long for it. Then it
+// counts the packet, and answers it.
 func (in *Interface) route(b []byte) *peer {
 	to, ok := tun.Destination(b)
 	if !ok {
@@ -158,7 +159,13 @@ func (in *Interface) route(b []byte) *peer {
 	p := in.routes.Load().byAddress[to]
 	if p == nil {
 		in.stats.unreachable.Add(1)
-		in.unreachable(b, to)
+		in.answerICMP(b, to, unreachable)
+		return nil
+	}
+	if limit := limitOf(p.announced.mtu, to); limit < in.cfg.MTU && tooLong(b, limit) {
+		in.stats.dropped.Add(1)
+		in.answerICMP(b, to, limit)
+		return nil
 	}
 	return p
 }

@@ -79,6 +79,12 @@ func TestOtherMTU(t *testing.T) {
 		k.pings(20)
 		k.asks("udp", 0, 1000, 1450)
 	}
+	// Longer packets are answered, and then the kernel sends shorter ones.
+	for i, k := range talks(b.nodes[0], b.nodes[1]) {
+		said := b.nodes[0].start("ping", "-n", "-c", "3", "-i", "0.2", "-M", "do", "-s", "4000", k.address).fails()
+		require.Contains(t, said, []string{"mtu = 1500", "mtu=1500"}[i])
+		k.asks("udp", 2000, 9000)
+	}
 }
 
 func talksBothWays(a, b *node) []talk {

@@ -40,7 +40,7 @@ func (p *Port) Unguard(w *Wire) {
 // early. The fast path compares the path of a packet with Source anyway, so it costs nothing.
 func (w *Wire) Divert() {
 	w.Source = w.From
-	if w.Guard.Alarm || w.Recovery.Keeps() {
+	if w.Guard.Alarm || w.Recovery.Keeps() || w.Recovery.KeepsAnswers() {
 		w.Source = noPath
 	}
 }

@@ -166,6 +166,7 @@ type AnswerDue struct {
 	SRQN   uint32
 	Atomic bool
 	Again  bool   // the answer was requested before
+	Copy   uint8  // number of the copy of the request, 0 if it was sent once
 	Value  uint64 // if the request is an atomic: the old value
 }
 

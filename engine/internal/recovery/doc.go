@@ -13,6 +13,7 @@
 //   - sent.go: which packets the peer has, and which are lost
 //   - state.go: what a queue pair knows; which packets are sent again (Needs); which reports are possible
 //     (Take)
+//   - answers.go: which answers to READs are lost, and which are requested again together (Run)
 //   - early.go: which packets that come too early are kept, and when they are reported
 //   - report.go: the form of a report
 package recovery

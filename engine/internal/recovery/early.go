@@ -60,18 +60,30 @@ func (e *Early) Has(expected, psn uint32) bool {
 	return e.N > 0 && packet.DiffPSN(psn, expected) < Reach && e.bit(psn)
 }
 
-// Keep keeps a packet with the PSN psn, which stands for n PSNs, if there is room. expected is the PSN that
-// is expected, and before psn. kept says that the packet is kept now. gap says that packets before it are
-// missing that were not missing before.
-func (e *Early) Keep(s *Store, k *packetring.Packet, expected, psn, n uint32) (kept, gap bool) {
-	d := packet.DiffPSN(psn, expected)
-	highest := packet.AddPSN(expected, 1<<24-1)
+// Highest returns the highest PSN that has come: the last before expected if no packets are kept.
+func (e *Early) Highest(expected uint32) uint32 {
 	if e.N > 0 {
-		highest = e.highest
+		return e.highest
 	}
-	beyond := packet.DiffPSN(psn, highest)
-	gap = beyond > 1
-	if d >= Reach || beyond > leap+1 || len(k.Payload) > mostPayload || !s.room(e.N) {
+	return packet.AddPSN(expected, 1<<24-1)
+}
+
+// Missing returns how many packets are missing between the highest that has come and psn. expected is the PSN
+// that is expected.
+func (e *Early) Missing(expected, psn uint32) int32 {
+	return packet.DiffPSN(psn, e.Highest(expected)) - 1
+}
+
+// Keep keeps a packet with the PSN psn, which stands for n PSNs, if there is room. expected is the PSN that
+// is expected, and before psn. missing is how many packets are missing between the highest that has come and
+// psn; below 0, psn is not the highest. kept says that the packet is kept now. gap says that packets before
+// it are missing that were not missing before.
+func (e *Early) Keep(s *Store, k *packetring.Packet, expected, psn, n uint32,
+	missing int32) (kept, gap bool) {
+	d := packet.DiffPSN(psn, expected)
+	highest := e.Highest(expected)
+	gap = missing > 0
+	if d >= Reach || missing > leap || len(k.Payload) > mostPayload || !s.room(e.N) {
 		return false, gap
 	}
 	if e.slots == nil {
@@ -148,6 +160,9 @@ func (e *Early) Clear(s *Store) {
 	}
 	e.N, e.bits, e.silent = 0, [Reach / 64]uint64{}, 0
 }
+
+// Taken returns how many packets are kept.
+func (s *Store) Taken() int { return s.taken }
 
 // room reports whether a queue pair that keeps n packets may keep another.
 func (s *Store) room(n int) bool {

@@ -64,6 +64,20 @@ func (l *Limit) Lose(n uint32) {
 	l.grown, l.lossy = 0, true
 }
 
+// Fits reports whether n more packets may be sent together. una is the oldest PSN that is not acknowledged,
+// next that of the first of them. If none is on the way, any number may.
+func (l *Limit) Fits(una, next, n uint32) bool {
+	ahead := packet.DiffPSN(next, una)
+	if ahead <= 0 {
+		return true
+	}
+	if !l.Selective {
+		return ahead+int32(n) <= int32(l.Window)
+	}
+	on := ahead - int32(l.Away)
+	return ahead+int32(n) <= int32(l.Full) && (on <= 0 || on+int32(n) <= int32(l.Window))
+}
+
 // Shut reports whether the window is closed while Selective holds. una is the oldest PSN that is not
 // acknowledged, next that of the packet that is sent next, most the one after the highest that was sent.
 func (l *Limit) Shut(una, next, most uint32) bool {

@@ -35,7 +35,8 @@ func TestEarlyPackets(t *testing.T) {
 		var s Store
 		put := func(d, n uint32) (kept, gap bool) {
 			k := packetring.Packet{Payload: []byte{byte(d)}}
-			return e.Keep(&s, &k, expected, packet.AddPSN(expected, d), n)
+			psn := packet.AddPSN(expected, d)
+			return e.Keep(&s, &k, expected, psn, n, e.Missing(expected, psn))
 		}
 		kept, gap := put(leap+2, 1)
 		require.Equal(t, [2]bool{false, true}, [2]bool{kept, gap}, "too long a gap")
@@ -67,7 +68,7 @@ func TestEarlyPacketsThatArePassed(t *testing.T) {
 	var e Early
 	var s Store
 	for d := range uint32(5) {
-		kept, _ := e.Keep(&s, &packetring.Packet{}, 0, 1+d, 1)
+		kept, _ := e.Keep(&s, &packetring.Packet{}, 0, 1+d, 1, e.Missing(0, 1+d))
 		require.True(t, kept)
 	}
 	require.Nil(t, e.Next(&s, 0, 100))
@@ -83,7 +84,7 @@ func TestMemoryOfEarlyPackets(t *testing.T) {
 		e := &all[i]
 		for d := range uint32(Reach - 1) {
 			left := mostEarly - s.taken
-			if kept, _ := e.Keep(&s, &packetring.Packet{}, 0, 1+d, 1); !kept {
+			if kept, _ := e.Keep(&s, &packetring.Packet{}, 0, 1+d, 1, e.Missing(0, 1+d)); !kept {
 				require.Greater(t, e.N, left/4-1)
 				break
 			}
@@ -103,7 +104,7 @@ func TestMemoryOfOneEarlyPacketEach(t *testing.T) {
 	var s Store
 	all := make([]Early, mostEarly+100)
 	for i := range all {
-		all[i].Keep(&s, &packetring.Packet{}, 0, 1, 1)
+		all[i].Keep(&s, &packetring.Packet{}, 0, 1, 1, 1)
 	}
 	require.Equal(t, mostEarly, s.taken)
 }
@@ -117,7 +118,7 @@ func TestWhatIsLost(t *testing.T) {
 	s.Begin(first)
 	most := uint32(first)
 	for i := range uint32(10) {
-		s.Note(&l, psn(i), 1, most)
+		s.Note(&l, psn(i), 1, most, false)
 		most = psn(i + 1)
 	}
 	needs := func() (list []uint32) {
@@ -133,10 +134,10 @@ func TestWhatIsLost(t *testing.T) {
 	require.EqualValues(t, 2, lost)
 	require.Equal(t, []uint32{1, 2}, needs())
 	require.EqualValues(t, 5, l.Away, "0, 3 and 4 have come, 1 and 2 are lost")
-	s.Note(&l, psn(1), 1, most)
-	s.Note(&l, psn(2), 1, most)
+	s.Note(&l, psn(1), 1, most, false)
+	s.Note(&l, psn(2), 1, most, false)
 	require.Empty(t, needs())
-	copy1 := s.Copy(psn(1)) - 1
+	copy1 := s.Copy(psn(1), 1) - 1
 	s.Take(&l, &Report{Expected: psn(1), Trigger: psn(2), Copy: 0, Bits: []byte{0b110, 0, 0, 0}}, first, most, most)
 	require.Empty(t, needs(), "the original of 2 was late")
 	s.Take(&l, &Report{Expected: psn(2), Trigger: psn(1), Copy: copy1, Bits: []byte{0b10, 0, 0, 0}}, first, most, most)
@@ -149,7 +150,7 @@ func TestReportsThatLie(t *testing.T) {
 	s, l := NewState(new(Path), 100), NewLimit(100, 0)
 	s.Begin(0)
 	for i := range uint32(100) {
-		s.Note(&l, i, 1, i)
+		s.Note(&l, i, 1, i, false)
 	}
 	for range 1000 {
 		r := Report{Expected: rng.Uint32() & 255, Trigger: rng.Uint32() & (1<<24 - 1), Copy: uint8(rng.Uint32()) & 127,

@@ -2,15 +2,11 @@
 
 package recovery
 
-import (
-	"math/bits"
-
-	"github.com/nicless/nicless/packet"
-)
+import "math/bits"
 
 // A Sent is what a requester knows of the packets that it has sent and that are not acknowledged: which of
 // them the peer has, and which are lost. A packet is lost if the peer does not have it, and has one that was
-// sent later. All PSNs of the request of a READ are sent together.
+// sent later. The request of a READ stands for several PSNs; which answers to it have come is not known here.
 //
 // The word of the peer can only keep packets from being sent again. A peer that lies gets no packets, until
 // the requester has heard nothing for the time of the attribute timeout and sends everything again.
@@ -18,6 +14,7 @@ type Sent struct {
 	order  []uint32 // by PSN modulo its length: the number of the latest send of the packet
 	have   []uint64 // a bit for each PSN: the peer has said that it has the packet
 	copies []uint8  // by PSN: the number of the latest copy of the packet; 0: it was sent once
+	reads  []uint64 // a bit for each PSN: an answer comes for it, to a READ or an atomic
 	sends  uint32   // number of sends
 	newest uint32   // the latest send that the peer is known to have got
 	last   uint32   // PSN of the packet that was sent last for the first time
@@ -27,7 +24,8 @@ type Sent struct {
 // newSent returns a Sent for at most full packets that are not acknowledged.
 func newSent(full uint32) Sent {
 	n := max(64, 1<<bits.Len32(full))
-	return Sent{order: make([]uint32, n), have: make([]uint64, n/64), copies: make([]uint8, n)}
+	return Sent{order: make([]uint32, n), have: make([]uint64, n/64), copies: make([]uint8, n),
+		reads: make([]uint64, n/64)}
 }
 
 // begin forgets all packets; psn is the first PSN that will be sent.
@@ -47,28 +45,44 @@ func (s *Sent) has(psn uint32) bool {
 	return s.have[w]&b != 0
 }
 
+// answered reports whether answers come for the packet psn.
+func (s *Sent) answered(psn uint32) bool {
+	w, b := s.at(psn)
+	return s.reads[w]&b != 0
+}
+
 // note notes that the packet psn is sent, which stands for n PSNs. first says that it is sent for the first
-// time.
-func (s *Sent) note(psn, n uint32, first bool) {
+// time, reads that answers come for it.
+func (s *Sent) note(psn, n uint32, first, reads bool) {
 	s.sends++
+	copies := uint8(0)
+	if !first {
+		copies = s.nextCopy(psn, n)
+	}
 	for i := range n {
 		p := psn + i
 		w, b := s.at(p)
 		s.order[s.slot(p)] = s.sends
 		s.have[w] &^= b
-		if first {
-			s.copies[s.slot(p)] = 0
-		} else {
-			s.copies[s.slot(p)] = s.nextCopy(p)
+		s.reads[w] &^= b
+		if reads {
+			s.reads[w] |= b
 		}
+		s.copies[s.slot(p)] = copies
 	}
 	if first {
 		s.last = psn
 	}
 }
 
-// nextCopy returns the number of the next copy of a packet, 1..127.
-func (s *Sent) nextCopy(psn uint32) uint8 { return s.copies[s.slot(psn)]%127 + 1 }
+// nextCopy returns the number of the next copy of a packet that stands for n PSNs, 1..127: none of them has
+// had it before.
+func (s *Sent) nextCopy(psn, n uint32) (most uint8) {
+	for i := range n {
+		most = max(most, s.copies[s.slot(psn+i)])
+	}
+	return most%127 + 1
+}
 
 // mark notes that the peer has the packet psn. If the packet was sent again, that does not say which copy has
 // arrived, so it does not say which packets were sent before.
@@ -96,18 +110,4 @@ func (s *Sent) lose(psn uint32) {
 	w, b := s.at(psn)
 	s.have[w] &^= b
 	s.order[s.slot(psn)] = s.newest - 1
-}
-
-// count returns how many of the packets from una up to most, without most, are lost, and how many the peer
-// has.
-func (s *Sent) count(una, most uint32) (lost, has uint32) {
-	for p := una; packet.DiffPSN(p, most) < 0; p = packet.AddPSN(p, 1) {
-		switch {
-		case s.has(p):
-			has++
-		case s.lost(p):
-			lost++
-		}
-	}
-	return lost, has
 }

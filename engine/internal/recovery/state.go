@@ -12,17 +12,22 @@ import (
 type State struct {
 	Path  *Path
 	Early Early // packets of the peer that came before the expected one
+	Answers
 
 	sent Sent
 
-	Due    uint64 // device clock at which the attribute timeout has passed without an answer
+	Later    bool   // several packets are being served, and what is lost is judged after the last
+	Due      uint64 // device clock at which the attribute timeout has passed without an answer
+	repaired bool   // only what was lost has been sent again at some time
+
 	probes uint   // probes since a round trip was measured last
 	window uint32 // the window before a probe; 0: there was none
 	cured  uint32 // PSN before which a loss has made the window smaller already
 
-	timed   bool // the time of the packet timedPSN is measured
-	timePSN uint32
-	timedAt uint64
+	timed    bool // the time of the packet timePSN is measured
+	timeCopy bool // the packet was sent again: only an answer that names its copy ends the measurement
+	timePSN  uint32
+	timedAt  uint64
 }
 
 // mostProbes is how often the time between two probes doubles. It stays long until a round trip is
@@ -40,7 +45,8 @@ func (s *State) Begin(psn uint32) {
 		return
 	}
 	s.sent.begin(psn)
-	s.probes, s.window, s.cured, s.timed = 0, 0, psn, false
+	s.Answers.begin(psn, s.sent.sends)
+	s.probes, s.window, s.cured, s.timed, s.repaired = 0, 0, psn, false, false
 }
 
 // Keeps reports whether packets wait that came too early.
@@ -52,14 +58,23 @@ func (s *State) Deadline(now uint64) uint64 {
 }
 
 // Note notes that the packet psn, which stands for n PSNs, is sent. most is the PSN after the highest that
-// was sent before. It reports whether the time of the packet is to be measured.
-func (s *State) Note(l *Limit, psn, n, most uint32) (times bool) {
+// was sent before, and reads says that answers come for the packet. Note reports whether the time of the
+// packet is to be measured.
+func (s *State) Note(l *Limit, psn, n, most uint32, reads bool) (times bool) {
 	first := packet.DiffPSN(psn, most) >= 0
 	if l.Selective && !first {
 		l.Away -= min(n, l.Away) // it is on the way again
 	}
-	s.sent.note(psn, n, first)
-	return first && !s.timed
+	s.sent.note(psn, n, first, reads)
+	copied := reads && !first && l.Selective
+	if copied {
+		s.Answers.again(psn, s.sent.sends)
+	}
+	if s.timed || !first && !copied {
+		return false
+	}
+	s.timeCopy = copied
+	return true
 }
 
 // Time begins to measure the time of the packet psn, which is sent at the time now.
@@ -68,14 +83,23 @@ func (s *State) Time(psn uint32, now uint64) { s.timed, s.timePSN, s.timedAt = t
 // Received is called when packets up to una, without una, are acknowledged. That says nothing about later
 // packets, because the peer may have some of those: only reports do.
 func (s *State) Received(l *Limit, una uint32, now uint64) {
+	s.Answers.passed(una)
 	if s.timed && packet.DiffPSN(una, s.timePSN) > 0 {
-		s.timed, s.probes = false, 0
-		s.Path.RoundTrip.Add(now - s.timedAt)
+		s.timed = false
+		if !s.timeCopy {
+			s.measured(now)
+		}
 	}
 	if packet.DiffPSN(una, s.cured) > 0 {
 		s.cured = una
 	}
 	s.ended(l)
+}
+
+// measured is called when the packet whose time is measured has been answered.
+func (s *State) measured(now uint64) {
+	s.timed, s.probes = false, 0
+	s.Path.RoundTrip.Add(now - s.timedAt)
 }
 
 // ended is called when the peer has been heard: a probe is over.
@@ -86,15 +110,15 @@ func (s *State) ended(l *Limit) {
 	}
 }
 
-// Copy returns the number of the copy of a packet that is sent again now, 1..127.
-func (s *State) Copy(psn uint32) uint8 { return s.sent.nextCopy(psn) }
+// Copy returns the number of the copy of a packet that stands for n PSNs and is sent again now, 1..127.
+func (s *State) Copy(psn, n uint32) uint8 { return s.sent.nextCopy(psn, n) }
 
 // Needs reports whether a packet is sent again that was sent before. l is that of its queue pair.
 func (s *State) Needs(l *Limit, psn uint32) bool {
 	if l.Probing {
-		return psn == s.sent.forced[0] || psn == s.sent.forced[1]
+		return (psn == s.sent.forced[0] || psn == s.sent.forced[1]) && !s.keptAnswer(psn)
 	}
-	return !l.Selective || s.sent.lost(psn)
+	return !l.Selective || s.lost(psn)
 }
 
 // All makes Needs hold for all packets: everything is sent again.
@@ -126,14 +150,6 @@ func (s *State) ProbeAll(l *Limit) {
 	l.Window = Least
 }
 
-// Again takes the oldest packet for lost, because the answer to it is.
-func (s *State) Again(l *Limit, una, next, most uint32) {
-	s.enter(l, next, most)
-	s.sent.lose(una)
-	s.timed = false
-	s.Assess(l, una, most)
-}
-
 // enter begins to send again only what is lost. next is the PSN of the packet that is to be sent next: if
 // packets are being sent again, those from next on are taken for lost.
 func (s *State) enter(l *Limit, next, most uint32) {
@@ -141,7 +157,12 @@ func (s *State) enter(l *Limit, next, most uint32) {
 		return
 	}
 	l.Selective = true
+	if !s.repaired {
+		s.repaired = true
+		l.Window = max(l.Window, l.Full/2) // each loss has halved it until the ends agreed
+	}
 	s.sent.newest = s.sent.sends - 1<<30 // older than all that is on the way
+	s.Answers.forgo(s.sent.sends)
 	for p := next; packet.DiffPSN(p, most) < 0; p = packet.AddPSN(p, 1) {
 		s.sent.lose(p)
 	}
@@ -154,6 +175,7 @@ func (s *State) Take(l *Limit, r *Report, una, next, most uint32) (lost uint32, 
 		return 0, false
 	}
 	s.enter(l, next, most)
+	s.Answers.execute(r.Expected)
 	for p := una; packet.DiffPSN(p, r.Expected) < 0; p = packet.AddPSN(p, 1) {
 		s.sent.mark(p)
 	}
@@ -166,20 +188,51 @@ func (s *State) Take(l *Limit, r *Report, una, next, most uint32) (lost uint32, 
 		s.sent.arrived(r.Trigger, r.Copy)
 	}
 	s.ended(l)
+	lost, _ = s.assess(l, una, most)
+	return lost, true
+}
+
+// assess counts the packets that are lost. The window becomes smaller for them, once: then first is true.
+func (s *State) assess(l *Limit, una, most uint32) (lost uint32, first bool) {
 	lost = s.Assess(l, una, most)
-	if lost > 0 && packet.DiffPSN(una, s.cured) >= 0 {
+	first = lost > 0 && packet.DiffPSN(una, s.cured) >= 0
+	if first {
 		l.Lose(lost)
 		s.cured = most
 	}
 	if lost > 0 {
 		s.timed = false
 	}
-	return lost, true
+	return lost, first
 }
 
 // Assess counts what is lost, and how many packets are not on the way although they are not acknowledged.
 func (s *State) Assess(l *Limit, una, most uint32) (lost uint32) {
-	lost, has := s.sent.count(una, most)
+	has := uint32(0)
+	for p := una; packet.DiffPSN(p, most) < 0; p = packet.AddPSN(p, 1) {
+		switch {
+		case s.has(p):
+			has++
+		case s.lost(p):
+			lost++
+		}
+	}
 	l.Away = lost + has
 	return lost
+}
+
+// has reports whether nothing has to come for a packet: the peer has it, or its answer is here.
+func (s *State) has(psn uint32) bool {
+	if s.sent.answered(psn) {
+		return s.keptAnswer(psn)
+	}
+	return s.sent.has(psn)
+}
+
+// lost reports whether a packet is lost, or its answer.
+func (s *State) lost(psn uint32) bool {
+	if s.sent.answered(psn) {
+		return s.answerLost(psn)
+	}
+	return s.sent.lost(psn)
 }

@@ -41,7 +41,11 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 		return
 	}
 	if p.BTH.Opcode.Operation() != packet.Acknowledge {
-		sh.takeResult(p, q, info)
+		if repairs(w) {
+			sh.takeResults(p, q, info)
+		} else {
+			sh.takeResult(p, q, info)
+		}
 		return
 	}
 	a := packet.ParseAETH((*[packet.AETHSize]byte)(p.Packet.Head[info.OffAETH:]))
@@ -100,7 +104,7 @@ func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
 			missing := packet.DiffPSN(psn, r.UNA) > 0
 			sh.progressed(q, before)
 			if missing {
-				sh.requestAgain(q)
+				sh.requestAgain(q, psn)
 			}
 			return !missing
 		}
@@ -163,19 +167,25 @@ func (sh *sender) progressed(q *object.QP, before uint32) {
 // requestAgain goes back because an answer is missing. It does so only once until something is acknowledged
 // or the timer runs out. If it went back for each packet that shows the same gap, answers that nobody needs
 // would fill the link.
-func (sh *sender) requestAgain(q *object.QP) {
-	r := &q.Wire.Out
+//
+// The peer has answered everything before psn. If it reports what has come, only what is missing is
+// requested.
+func (sh *sender) requestAgain(q *object.QP, psn uint32) {
+	w := q.Wire
+	r := &w.Out
+	if repairs(w) {
+		sh.repairAnswers(q, psn)
+		return
+	}
+	if w.Recovery != nil {
+		sh.queryPeer(w.Port, w.Losses)
+	}
 	if r.Rewound {
 		return
 	}
 	r.Rewound = true
-	countTimeout(q.Wire)
+	countTimeout(w)
 	q.Client.Traffic.N[nic.ImpliedNaks]++
-	if w := q.Wire; w.Recovery != nil && w.Losses.Agreed {
-		w.Recovery.Again(&r.Limit, r.UNA, r.Next(), r.Most)
-		sh.goBackTo(q)
-		return
-	}
 	r.Shrink()
 	sh.goBack(q)
 }

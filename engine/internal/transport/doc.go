@@ -42,6 +42,8 @@
 //
 //   - agree.go: asks the other end of a path whether it understands reports, and answers
 //   - lossy.go: probes a silent peer; takes reports; which packets are passed over because the peer has them
+//   - early_answers.go: keeps answers that come too early, and takes them in order; requests again only those
+//     that are missing
 //   - early.go: keeps packets that come too early, and executes them in order; sends reports
 //
 // Both:

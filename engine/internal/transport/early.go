@@ -40,7 +40,8 @@ func (sh *receiver) keepEarly(p *object.Port, q *object.QP, info *packet.Info) b
 	if info.RETH && p.BTH.Opcode.Operation() == packet.ReadRequest {
 		n = w.Packets(packet.ParseRETH((*[packet.RETHSize]byte)(p.Packet.Head[info.OffRETH:])).Length)
 	}
-	kept, gap := s.Early.Keep(&w.Port.Paths.Store, &p.Packet, in.PSN, psn, n)
+	missing := s.Early.Missing(in.PSN, psn)
+	kept, gap := s.Early.Keep(&w.Port.Paths.Store, &p.Packet, in.PSN, psn, n, missing)
 	w.Divert()
 	again := p.BTH.AckReq || p.BTH.Reserved7 != 0
 	if packet.DiffPSN(psn, in.PSN) > PathReach {
@@ -91,6 +92,15 @@ func (sh *receiver) reportAfter(q *object.QP, b packet.BTH) {
 func (sh *wires) dropEarly(w *object.Wire) {
 	if w.Recovery.Keeps() {
 		w.Recovery.Early.Clear(&w.Port.Paths.Store)
+		w.Divert()
+	}
+	sh.dropAnswers(w)
+}
+
+// dropAnswers drops the answers that were kept.
+func (sh *wires) dropAnswers(w *object.Wire) {
+	if w.Recovery.KeepsAnswers() {
+		w.Recovery.Kept.Clear(&w.Port.Paths.Store)
 		w.Divert()
 	}
 }

@@ -83,7 +83,7 @@ func (sh *sender) takeReport(p *object.Port, q *object.QP) {
 func (sh *sender) continueRepair(q *object.QP) {
 	w := q.Wire
 	r, s := &w.Out, w.Recovery
-	if !r.Selective {
+	if !r.Selective || s.Later {
 		return
 	}
 	lost := s.Assess(&r.Limit, r.UNA, r.Most)
@@ -95,21 +95,22 @@ func (sh *sender) continueRepair(q *object.QP) {
 	}
 }
 
-// noteSent notes that the packets from Most up to PSN are sent, of one PSN each.
+// noteSent notes that the messages from Sending on are sent, of one PSN each.
 func (sh *wires) noteSent(w *object.Wire) {
 	r := &w.Out
-	for psn := r.Most; psn != r.PSN; {
-		if w.Recovery.Note(&r.Limit, psn, 1, psn) {
-			w.Recovery.Time(psn, sh.Now())
+	for i := r.Sending; i != r.Last; i++ {
+		m := r.Message(i)
+		if w.Recovery.Note(&r.Limit, m.PSN, 1, m.PSN, m.Answers) {
+			w.Recovery.Time(m.PSN, sh.Now())
 		}
-		psn = packet.AddPSN(psn, 1)
 	}
 }
 
-// putCopy writes into the header of a packet that is sent again which copy it is, if the peer reports that.
-func putCopy(w *object.Wire, h []byte, psn uint32) {
+// putCopy writes into the header of a packet that is sent again, for n PSNs, which copy it is, if the peer
+// reports that.
+func putCopy(w *object.Wire, h []byte, psn, n uint32) {
 	if w.Losses.Agreed {
-		h[packet.BTHSize-4] |= w.Recovery.Copy(psn)
+		h[packet.BTHSize-4] |= w.Recovery.Copy(psn, n)
 	}
 }
 
@@ -117,11 +118,15 @@ func putCopy(w *object.Wire, h []byte, psn uint32) {
 func passes(w *object.Wire, m *object.Message) uint32 {
 	r := &w.Out
 	psn := packet.AddPSN(m.PSN, r.Sent)
-	if packet.DiffPSN(psn, r.Most) >= 0 || w.Recovery.Needs(&r.Limit, psn) {
+	if packet.DiffPSN(psn, r.Most) >= 0 {
 		return 0
 	}
 	if m.Answers {
-		return min(m.PSNs-r.Sent, m.Part-r.Sent%m.Part, uint32(packet.DiffPSN(r.Most, psn)))
+		n := min(m.PSNs-r.Sent, m.Part-r.Sent%m.Part, uint32(packet.DiffPSN(r.Most, psn)))
+		return w.Recovery.Skip(&r.Limit, psn, n)
+	}
+	if w.Recovery.Needs(&r.Limit, psn) {
+		return 0
 	}
 	off := uint64(r.Sent) * uint64(w.MTU)
 	r.Job.Skip(min(m.Total-off, uint64(w.MTU)))

@@ -21,7 +21,8 @@ func (sh *receiver) repeat(p *object.Port, q *object.QP, info *packet.Info) {
 		if r == nil || in.Due == len(in.Reads) {
 			return
 		}
-		in.AddAnswer(object.AnswerDue{PSN: r.PSN, MSN: in.MSN, Atomic: true, Again: true, Value: r.Value})
+		in.AddAnswer(object.AnswerDue{PSN: r.PSN, MSN: in.MSN, Atomic: true, Again: true, Value: r.Value,
+			Copy: p.BTH.Reserved7})
 		sh.sendAnswers(q, &p.Left)
 	case info.RETH && p.BTH.Opcode.Operation() == packet.ReadRequest:
 		t := packet.ParseRETH((*[packet.RETHSize]byte)(p.Packet.Head[info.OffRETH:]))
@@ -30,7 +31,7 @@ func (sh *receiver) repeat(p *object.Port, q *object.QP, info *packet.Info) {
 			return // the READ was not executed before, or there is no room to note its answer
 		}
 		r := object.AnswerDue{PSN: p.BTH.PSN, MSN: in.MSN, Again: true, Addr: t.Addr, Length: t.Length,
-			RKey: t.RKey}
+			RKey: t.RKey, Copy: p.BTH.Reserved7}
 		if info.XRCETH {
 			r.SRQN = packet.ParseXRCETH((*[packet.XRCETHSize]byte)(p.Packet.Head[info.OffXRCETH:])).SRQN
 		}
@@ -113,6 +114,7 @@ func (sh *receiver) sendAtomicAnswer(q *object.QP, d *object.AnswerDue) bool {
 		return false
 	}
 	w.PutBTH(h, op, d.PSN, false, false)
+	h[packet.BTHSize-4] |= d.Copy
 	packet.AETH{Syndrome: packet.SyndromeACK, MSN: d.MSN}.Put((*[packet.AETHSize]byte)(h[info.OffAETH:]))
 	packet.AtomicAckETH{Original: d.Value}.Put((*[packet.AtomicAckETHSize]byte)(h[info.OffAtomicAck:]))
 	traffic.Sent(q, 0)
@@ -155,6 +157,7 @@ func (sh *receiver) sendReadAnswer(q *object.QP, d *object.AnswerDue, bytes *int
 		}
 	}
 	w.PutBTH(h, op, packet.AddPSN(d.PSN, d.Sent), false, false)
+	h[packet.BTHSize-4] |= d.Copy // the peer knows so which of its requests this answers
 	if info.AETH {
 		packet.AETH{Syndrome: packet.SyndromeACK, MSN: d.MSN}.Put((*[packet.AETHSize]byte)(h[info.OffAETH:]))
 	}

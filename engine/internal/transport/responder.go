@@ -258,7 +258,7 @@ func (sh *receiver) putPayload(p *object.Port, j *object.Job, n uint64) object.A
 // if its answer is lost.
 func (sh *receiver) noteAnswer(p *object.Port, q *object.QP, r *object.Request, atomic bool) {
 	in := &q.Wire.In
-	d := object.AnswerDue{PSN: p.BTH.PSN, MSN: in.MSN + 1, SRQN: r.SRQN}
+	d := object.AnswerDue{PSN: p.BTH.PSN, MSN: in.MSN + 1, SRQN: r.SRQN, Copy: p.BTH.Reserved7}
 	if atomic {
 		d.Atomic, d.Value = true, binary.LittleEndian.Uint64(sh.Scratch.Old[:])
 		if r.Length == 4 { // these results are big-endian

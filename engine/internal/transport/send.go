@@ -100,7 +100,7 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 		}
 		done++
 		if s := w.Recovery; s != nil {
-			if psn := packet.AddPSN(m.PSN, r.Sent); s.Note(&r.Limit, psn, n, r.Most) {
+			if psn := packet.AddPSN(m.PSN, r.Sent); s.Note(&r.Limit, psn, n, r.Most, m.Answers) {
 				s.Time(psn, sh.Now())
 			}
 		}
@@ -165,7 +165,7 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 	w.PutBTH(h, op, psn, last || closes || again || i%ACKEvery == ACKEvery-1,
 		last && m.Head.Solicited() && info.Last)
 	if again {
-		putCopy(w, h, psn)
+		putCopy(w, h, psn, 1)
 	}
 	w.PutExtensions(h, info, m, j, off)
 	traffic.Sent(q, n)
@@ -179,7 +179,8 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 // requested in parts that fit into the window. The parts are requested one after another, because the
 // responder counts each part as a READ, and allows max_rd_atomic of them. When a part is requested again, the
 // request ends where the part ends, because a responder takes no request of which it has executed only the
-// first half before.
+// first half before. If the peer reports what has come, only those packets of the answer are requested again
+// that are missing.
 func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok bool) {
 	w := q.Wire
 	r := &w.Out
@@ -190,9 +191,10 @@ func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok boo
 		operands = r.Job.Request.Operand
 	}
 	n = min(m.PSNs-r.Sent, m.Part-r.Sent%m.Part)
-	ahead := packet.DiffPSN(r.Next(), r.UNA)
-	beyondWindow := ahead > 0 && ahead+int32(n) > int32(r.Window)
-	if r.Sent > m.Answered || beyondWindow {
+	psn := packet.AddPSN(m.PSN, r.Sent)
+	if r.Selective && packet.DiffPSN(psn, r.Most) < 0 {
+		n = w.Recovery.Run(&r.Limit, psn, n)
+	} else if r.Sent > m.Answered || !r.Fits(r.UNA, psn, n) {
 		return 0, false
 	}
 	if !w.Port.Up {
@@ -202,10 +204,9 @@ func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok boo
 	if !ok {
 		return 0, false
 	}
-	psn := packet.AddPSN(m.PSN, r.Sent)
 	w.PutBTH(h, op, psn, true, false)
 	if w.Recovery != nil && packet.DiffPSN(psn, r.Most) < 0 {
-		putCopy(w, h, psn)
+		putCopy(w, h, psn, n)
 	}
 	if !info.Atomic {
 		off := uint64(r.Sent) * uint64(w.MTU)

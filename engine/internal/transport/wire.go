@@ -75,6 +75,7 @@ func (sh *wires) RewindQueue(q *object.QP) {
 	out := &q.Wire.Out
 	sh.DropRequestJob(out)
 	sh.DropAnswerJob(out)
+	sh.dropAnswers(q.Wire)
 	if out.First != out.Last {
 		q.SQ.Done = out.Oldest().Index
 		out.First = out.Last

@@ -17,6 +17,7 @@
 //   - manage.go: whether a packet for queue pair 1 is taken from a peer, and how one is sent
 //   - message.go: whether a message of a client goes to another engine, and one from there into a box
 //   - summary.go: whether a question of another engine is answered, and how often
+//   - published.go: what this engine writes into pools for those who look, and what others have written
 //   - query.go: asks all other engines what they do, and whether an answer counts
 //   - report.go: what nicless links prints; why RoCE is open
 package links

@@ -24,7 +24,7 @@ const (
 	queryTime     = 100 * time.Millisecond // for the first answer to come; twice as long each time
 	queryTries    = 3                      // questions for one part: 0.7 s
 	queryParts    = 2 * summary.MaxParts   // answers of one engine that are taken: all twice
-	queryOpens    = 8                      // nodes of a pool to which a survey opens rings: half of a part's
+	queryOpens    = 8                      // nodes of a pool to which it opens rings: half of a part's
 	surveyMax     = 5 * time.Second        // for all: 1,000 engines of which none answers
 	surveyAge     = 250 * time.Millisecond // a survey that old is given to another reader, too
 )
@@ -85,6 +85,10 @@ type target struct {
 	path nic.Path
 	pool bool // it is asked over a pool or UCX: in the form with room for a GRH, and known by its GUID
 	q    question
+	c    summary.Collection
+
+	known  bool // there is nothing to ask
+	closed bool // there are no rings yet
 }
 
 // Survey asks all engines to which links lead what they do, and returns their answers, with this engine's own
@@ -100,6 +104,7 @@ func (t *Table) Survey() []state.Peer {
 	ctx, end := context.WithTimeout(context.Background(), surveyMax)
 	defer end()
 	list := t.targets()
+	t.lookAtPools(ctx, list)
 	work := make(chan *target, len(list))
 	for i := range list {
 		work <- &list[i]
@@ -143,19 +148,13 @@ func (t *Table) self() state.Peer {
 func (t *Table) targets() (list []target) {
 	now := t.current.Load()
 	for _, l := range now.links {
-		opened := 0
 		for _, p := range l.Peers() {
 			if p.GUID == 0 {
 				continue
 			}
 			to := target{Peer: peerOf(l, &p), pool: true, q: question{device: p.GUID}}
 			to.GUID = fmt.Sprintf("%016x", p.GUID)
-			if p.Up && p.MTU == 0 { // there are no rings yet
-				opened++
-			}
-			if p.Up && p.MTU == 0 && opened > queryOpens {
-				to.Up, to.Why = false, fmt.Sprintf("not asked: it has no rings with this node, and a survey opens rings to %d nodes at most", queryOpens)
-			}
+			to.closed = p.Up && p.MTU == 0
 			list = append(list, to)
 		}
 	}
@@ -184,13 +183,13 @@ func peerOf(l fabric.Link, p *fabric.Peer) state.Peer {
 
 // query asks an engine for all parts of its summary, and notes why there is none.
 func (t *Table) query(ctx context.Context, to *target) {
-	if !to.Up {
+	if !to.Up || to.known {
 		return
 	}
 	if to.pool {
 		path, err := t.reach(nic.Address{GUID: to.q.device}, false)
 		if path == nil {
-			to.Up, to.Why = false, "no path leads there"
+			to.Up, to.Why = to.Summary != nil, "no path leads there"
 			if err != nil {
 				to.Why = err.Error()
 			}
@@ -214,7 +213,7 @@ func (t *Table) query(ctx context.Context, to *target) {
 		defer s.mu.Unlock()
 		delete(s.waiting, number)
 	}()
-	var c summary.Collection
+	c := &to.c
 	for range queryParts {
 		part, missing := c.Next()
 		if !missing {

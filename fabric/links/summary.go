@@ -16,9 +16,9 @@ import (
 	"github.com/nicless/nicless/state"
 )
 
-// Engines ask each other for a summary of what they do (nicless links --all). A question is a message from
-// the engine itself, so no client can ask. Pools and UCX know which engine asks; over RoCE only those are
-// answered with whom this engine exchanges packets because it wants to.
+// Engines ask each other for a summary of what they do (nicless links --all), or read it (published.go). A
+// question is a message from the engine itself, so no client can ask. Pools and UCX know which engine asks;
+// over RoCE only those are answered with whom this engine exchanges packets because it wants to.
 
 // A Disclosure says what an engine tells the other engines of its fabric.
 type Disclosure int
@@ -97,6 +97,11 @@ func (t *Table) SetSummary(d Disclosure, f func() (*state.Summary, error)) {
 		}
 	})
 	t.answerer.Store(a)
+	for _, l := range t.current.Load().links {
+		if pool, ok := l.(summarizer); ok {
+			pool.SetSummary(func() string { return a.published(t) })
+		}
+	}
 	t.questions.Store(&questions)
 }
 

@@ -30,10 +30,14 @@ func boardOf(list []byte) []byte {
 
 // post publishes what clients of this node's engine announce. One goroutine calls it at a time.
 //
-// Publish: first line of the board, its sequence last. Observed by view.posted.
-func (v *view) post(part uint64, list []byte) (sequence uint64) {
+// Publish: first line of the board, its sequence last. Observed by view.postedAt.
+func (v *view) post(part uint64, list []byte) (sequence uint64) { return v.postAt(part+boardAt, list) }
+
+// postAt publishes bytes in the form of a board at an offset.
+//
+// Publish: as view.post; first line of a summary, its sequence last. Observed by view.postedAt.
+func (v *view) postAt(at uint64, list []byte) (sequence uint64) {
 	b := boardOf(list)
-	at := part + boardAt
 	v.write(at+boardHead, b[boardHead:])
 	for i := 8; i < boardHead; i += 8 {
 		v.put(at+uint64(i), be.Uint64(b[i:]))
@@ -47,29 +51,37 @@ func (v *view) post(part uint64, list []byte) (sequence uint64) {
 // errUnchanged says that a board is as it was when it was read last.
 var errUnchanged = errors.New("nothing new")
 
-// posted returns the announcements on another node's board, and the sequence of the board. If the node
-// changes the board meanwhile, the sequence may be an older one. It returns errUnchanged if the sequence is
-// the one that is known, and errTorn if the check sum is wrong because the node is writing its board.
-//
-// Observe: first line of the board, its sequence first. Published by view.post.
+// posted returns the announcements on another node's board, and the sequence of the board; see postedAt.
 func (v *view) posted(part, known uint64) (list []board.Entry, sequence uint64, err error) {
+	b, sequence, err := v.postedAt(part+boardAt, known, board.Max)
+	if err != nil {
+		return nil, sequence, err
+	}
+	list, err = board.Parse(b)
+	return list, sequence, err
+}
+
+// postedAt returns what another node has published in the form of a board, at most so many bytes, and its
+// sequence. If the node changes it meanwhile, the sequence may be an older one. It returns errUnchanged if
+// the sequence is the one that is known, and errTorn if the check sum is wrong because the node is writing.
+//
+// Observe: first line of the board or of the summary, its sequence first. Published by view.postAt.
+func (v *view) postedAt(at, known uint64, most int) (list []byte, sequence uint64, err error) {
 	var b [boardSize]byte
-	at := part + boardAt
 	v.read(at, b[:boardHead])
 	sequence = be.Uint64(b[0:])
 	n := be.Uint64(b[8:])
 	switch {
 	case sequence == known:
 		return nil, sequence, errUnchanged
-	case n > board.Max:
-		return nil, sequence, fmt.Errorf("its list has %d bytes; %d are possible", n, board.Max)
+	case n > uint64(most):
+		return nil, sequence, fmt.Errorf("its list has %d bytes; %d are possible", n, most)
 	}
 	v.read(at+boardHead, b[boardHead:boardHead+words(int(n))])
 	if be.Uint64(b[56:]) != describeSum(b[:boardHead+n]) {
 		return nil, sequence, errTorn
 	}
-	list, err = board.Parse(b[boardHead : boardHead+n])
-	return list, sequence, err
+	return b[boardHead : boardHead+n], sequence, nil
 }
 
 // receiveBoard reads the board of the other node if it has changed, and gives the device its announcements.

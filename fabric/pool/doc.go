@@ -23,6 +23,7 @@
 //	0      the first line, which says that the node lives and what of it has changed (node_life.go)
 //	64     bid for the number of the node; several nodes may write it (number.go)
 //	128    description (node.go, description.put): GUID, host, MTU, name, addresses
+//	3328   summary of what the node's engine does (summary.go)
 //	4096   board: its clients' announcements (board.go, view.post)
 //	12288  table of pairs, 128 bytes each (entry.go): what this node says to another one, where the
 //	       ring to that node is, and how many packets it has taken from the other ring
@@ -92,6 +93,7 @@
 //   - pace.go: how often this node beats and looks
 //   - run.go: when the heartbeat moves and the others are looked at; when this node leaves
 //   - own.go: what this node says in its first line
+//   - summary.go: who has looked at what the engines do, and what they have answered
 //   - repair.go: whether others have overwritten this node's part, which is then written again
 //   - lost.go: what is at an address that cannot be touched; which pages are set aside (lose, sound)
 //   - absent.go: how a node whose own pages are lost leaves and comes back

@@ -92,9 +92,10 @@ func (p *Pool) join(h header) {
 	}
 	p.life = life{
 		heartbeat: p.life.heartbeat, epoch: epoch, identity: h.identity, state: statePresent,
-		changes: p.draw(), room: p.share.room(pagesOf(h.ring)),
+		looks: p.life.looks, changes: p.draw(), room: p.share.room(pagesOf(h.ring)),
 		posted: p.view.post(p.part, p.board), described: p.view.describe(p.part, &p.description),
 	}
+	p.view.postAt(p.part+summaryAt, nil) // that of an earlier life
 	p.view.put(p.part+heartbeatAt, p.life.heartbeat)
 	p.view.putLife(p.part, &p.life)
 	p.epoch.Store(epoch)

@@ -28,6 +28,7 @@ type link struct {
 	alive     bool          // the heartbeat has moved since it was seen first
 	moved     time.Duration // when it was seen to move last, on the clock of this node's own run
 	room      uint64        // how many rings the peer has room for, as it says
+	looks     uint32        // how often the peer has looked at summaries
 
 	epoch         uint64      // the life of the peer that the link is for; 0: none
 	born          time.Time   // when that life was seen first

@@ -169,11 +169,11 @@ func TestProcessesLoseMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	e := newLiveEngine(1)
 	defer e.end()
-	p, err := Open(t.Context(), e, Config{Path: path, Dead: liveDead, Nodes: 3, Size: 3 << 20})
+	p, err := Open(t.Context(), e, Config{Path: path, Dead: time.Minute, Nodes: 3, Size: 3 << 20})
 	require.NoError(t, err)
 	for i := 1; i < 3; i++ {
 		t.Setenv(childNode+"_NUMBER", string(rune('0'+i)))
-		cmd, end := child(t, path, uint64(10+i), liveDead)
+		cmd, end := child(t, path, uint64(10+i), time.Minute)
 		require.NoError(t, cmd.Start())
 		defer func() {
 			end()

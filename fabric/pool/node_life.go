@@ -10,7 +10,7 @@ const (
 	changesAt   = 32 // of the table of pairs: another number after each change
 	postedAt    = 40 // sequence of the board
 	describedAt = 48 // sequence of the description
-	roomAt      = 56 // how many new rings the node has room for
+	roomAt      = 56 // looks of the node at the others' summaries:32 | how many new rings it has room for:32
 )
 
 // States of a node.
@@ -23,6 +23,7 @@ const (
 type life struct {
 	heartbeat, epoch, identity, state uint64
 	changes, posted, described, room  uint64
+	looks                             uint32
 }
 
 // life reads the line. If the state is statePresent, the rest belongs together. A node
@@ -40,7 +41,8 @@ func (v *view) life(part uint64) (l life) {
 	l.changes = v.word(at + changesAt)
 	l.posted = v.word(at + postedAt)
 	l.described = v.word(at + describedAt)
-	l.room = v.word(at + roomAt)
+	room := v.word(at + roomAt)
+	l.room, l.looks = room&(1<<32-1), uint32(room>>32)
 	return l
 }
 
@@ -54,7 +56,7 @@ func (v *view) putLife(part uint64, l *life) {
 	v.put(at+changesAt, l.changes)
 	v.put(at+postedAt, l.posted)
 	v.put(at+describedAt, l.described)
-	v.put(at+roomAt, l.room)
+	v.put(at+roomAt, uint64(l.looks)<<32|l.room&(1<<32-1))
 	v.put(at+stateAt, l.state)
 	v.writeBack(at, line)
 }

@@ -16,6 +16,10 @@ const livesApart = 10 * tick
 // the node cannot be used, or "".
 func (l *link) recordLife(seen *life, ran time.Duration) string {
 	l.room = seen.room
+	if seen.looks != l.looks {
+		l.p.looked.Store(l.seen || l.p.looked.Load()) // a node that comes has not looked
+		l.looks = seen.looks
+	}
 	switch {
 	case seen.state == stateLeft && seen.identity == l.p.header.identity:
 		l.seen, l.alive = false, false

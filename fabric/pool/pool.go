@@ -75,6 +75,9 @@ type Pool struct {
 	ousted atomic.Bool   // another engine is this node now: this one writes nothing into its part
 	kick   chan struct{} // ends the pause between two looks: a queue pair needs rings
 
+	looked    atomic.Bool   // another node has looked at summaries (summary.go)
+	summarize chan struct{} // has a signal when the summary is to be written
+
 	// own is held while this node writes what it says of itself. It guards the fields below.
 	own         sync.Mutex
 	joined      bool      // the heartbeat moves
@@ -133,7 +136,8 @@ func newPool(dev Device, cfg Config, mem []byte, t timer) *Pool {
 	p := &Pool{
 		cfg: cfg, dev: dev, time: t, draw: random, view: view{mem: mem},
 		close: func() error { return nil }, aside: func(f func()) { f() }, kick: make(chan struct{}, 1),
-		run: context.Background(),
+		summarize: make(chan struct{}, 1),
+		run:       context.Background(),
 	}
 	if canFlush {
 		p.view.cache = flusher{} // until the header says whether it is needed

@@ -121,6 +121,9 @@ func (p *Pool) watch() {
 	if p.lost == "" {
 		p.look(now, ran)
 	}
+	if p.looked.Swap(false) {
+		p.wakeSummary()
+	}
 	if p.absence.why != "" {
 		p.leave(p.absence.why)
 	}

@@ -122,3 +122,15 @@ func TestTooLongSegments(t *testing.T) {
 	tun.Header{GSO: tun.TCPv4, Segment: 9000, ChecksumStart: 8995}.Put(b)
 	require.False(t, tooLong(b, 1500))
 }
+
+// An answer that quotes an odd number of bytes has the checksum of one more, which is 0.
+func TestAnswerOfOddLength(t *testing.T) {
+	n := start(t, serve(t), "10.1.0.1")
+	to := netip.MustParseAddr("10.1.0.9")
+	n.sends(to, 3, 1)
+	b := n.gets()[HeaderSize:]
+	require.Len(t, b, 20+8+31)
+	_, err := icmp.ParseMessage(protocolICMP4, b[20:])
+	require.NoError(t, err)
+	require.Zero(t, checksum(append(b[20:len(b):len(b)], 0)))
+}

@@ -211,16 +211,9 @@ func TestSilentTailOfAReadIsProbed(t *testing.T) {
 			for range 30 {
 				n.reads(p, q, 1, 10_000)
 			}
-			gone := 0
-			n.lose = func(_ int, k *heldPacket) bool {
-				loses := gone == 0 && packet.Opcode(k.head[0]).Operation() == lost
-				if loses {
-					gone++
-				}
-				return loses
-			}
+			gone := n.loseOne(lost)
 			took, sent := n.reads(p, q, 1, 10_000)
-			require.Equal(t, 1, gone)
+			require.Equal(t, 1, *gone)
 			require.Less(t, took, 4*best)
 			require.LessOrEqual(t, sent, needed+2, "one answer, and a report")
 			require.EqualValues(t, 1, p.q.Wire.Losses.Timeouts)

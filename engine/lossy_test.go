@@ -86,6 +86,19 @@ func TestWritesToAStrangerOverALossyNetwork(t *testing.T) {
 	}
 }
 
+// loseOne makes the network lose the first packet of an operation, and counts it.
+func (n *network) loseOne(lost packet.Operation) *int {
+	gone := 0
+	n.lose = func(_ int, k *heldPacket) bool {
+		loses := gone == 0 && packet.Opcode(k.head[0]).Operation() == lost
+		if loses {
+			gone++
+		}
+		return loses
+	}
+	return &gone
+}
+
 // The last packet is lost, or its acknowledgement. The requester asks within two round trips.
 func TestSilentTailIsProbed(t *testing.T) {
 	for name, lost := range map[string]packet.Operation{"packet": packet.WriteLast, "acknowledgement": packet.Acknowledge} {
@@ -96,16 +109,9 @@ func TestSilentTailIsProbed(t *testing.T) {
 			for range 30 { // the estimate settles
 				n.writes(p, q, 1, 10_000)
 			}
-			gone := 0
-			n.lose = func(_ int, k *heldPacket) bool {
-				loses := gone == 0 && packet.Opcode(k.head[0]).Operation() == lost
-				if loses {
-					gone++
-				}
-				return loses
-			}
+			gone := n.loseOne(lost)
 			took, _ := n.writes(p, q, 1, 10_000)
-			require.Equal(t, 1, gone)
+			require.Equal(t, 1, *gone)
 			require.Less(t, took, best+3*best, "one time until the probe, at most two round trips, and one for the answer")
 			require.EqualValues(t, 1, p.q.Wire.Losses.Timeouts)
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
@@ -59,6 +60,9 @@ func newNetwork(t *testing.T, cfg nic.PortConfig, rate float64, delay time.Durat
 	}
 	for _, e := range []*end{p, q} {
 		e.q.Attr.Timeout, e.q.Attr.RetryCount = 14, 7
+		if w := e.q.Wire.Losses; !w.Agreed {
+			w.Agreement = recovery.Agreement{} // the question went before the clock was held
+		}
 	}
 	return n, p, q
 }

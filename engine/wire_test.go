@@ -51,9 +51,13 @@ func TestOverALink(t *testing.T) {
 
 // The same with a cable that loses, repeats and reorders packets.
 func TestOverABadLink(t *testing.T) {
+	overBadLinks(t, nic.PortConfig{MTU: 256, Window: 8 << 10})
+}
+
+func overBadLinks(t *testing.T, cfg nic.PortConfig) {
 	for seed := range uint64(explore.Rounds(1, 4)) {
 		f := &fates{seed: seed, lose: 0.05, repeat: 0.05, reorder: 0.05}
-		overCable = func(r *rig) *cable { return r.newCable(nic.PortConfig{MTU: 256, Window: 8 << 10}, f) }
+		overCable = func(r *rig) *cable { return r.newCable(cfg, f) }
 		defer func() { overCable = nil }()
 		for name, test := range testsOverLinks {
 			if name == "UnreliableConnection" || name == "InlineMessages" {
@@ -67,10 +71,14 @@ func TestOverABadLink(t *testing.T) {
 // The faults of every kind have the same outcome over cables that lose, repeat and reorder packets, and that
 // stop to carry packets now and then.
 func TestFaultsOverABadLink(t *testing.T) {
+	faultsOverBadLinks(t, nic.PortConfig{MTU: 256, Jumbo: true, Window: 4 << 10})
+}
+
+func faultsOverBadLinks(t *testing.T, cfg nic.PortConfig) {
 	for seed := range uint64(explore.Rounds(1, 3)) {
 		f := &fates{seed: seed, lose: 0.08, repeat: 0.08, reorder: 0.08, stall: 0.3}
 		overCable = func(r *rig) *cable {
-			c := r.newCable(nic.PortConfig{MTU: 256, Jumbo: true, Window: 4 << 10}, f)
+			c := r.newCable(cfg, f)
 			c.limit = 12
 			return c
 		}
@@ -82,6 +90,15 @@ func TestFaultsOverABadLink(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, seed %d", f.name, seed), func(t *testing.T) { f.run(newScene(t, Config{})) })
 		}
 	}
+}
+
+// The same as TestOverABadLink and TestFaultsOverABadLink, with ends that agree on reports.
+func TestOverALossyLink(t *testing.T) {
+	overBadLinks(t, nic.PortConfig{MTU: 256, Window: 8 << 10, Loses: true})
+}
+
+func TestFaultsOverALossyLink(t *testing.T) {
+	faultsOverBadLinks(t, nic.PortConfig{MTU: 256, Jumbo: true, Window: 4 << 10, Loses: true})
 }
 
 // The faults of every kind, and operations of other transports, over a link.

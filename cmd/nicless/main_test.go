@@ -138,7 +138,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 39, visited)
+	require.Equal(t, 40, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -24,7 +24,7 @@ func TestManualPages(t *testing.T) {
 		names = append(names, f.Name())
 	}
 	require.Equal(t, []string{"nicless-bench-all.1", "nicless-bench.1", "nicless-completion.1", "nicless-decode.1", "nicless-demo.1",
-		"nicless-engine.1", "nicless-explain.1", "nicless-fatbin.1", "nicless-fault.1", "nicless-key.1", "nicless-links.1", "nicless-model-calibrate.1", "nicless-model-diff.1", "nicless-model-presets.1", "nicless-model-show.1", "nicless-model-validate.1", "nicless-model.1", "nicless-net-up.1", "nicless-net.1", "nicless-record.1", "nicless-replay.1", "nicless-run.1", "nicless-shell.1", "nicless-status.1", "nicless-top.1", "nicless-torture.1", "nicless-trace-show.1", "nicless-trace.1", "nicless-version.1", "nicless-web.1", "nicless.1"}, names)
+		"nicless-engine.1", "nicless-explain.1", "nicless-fatbin.1", "nicless-fault.1", "nicless-key.1", "nicless-links.1", "nicless-model-calibrate.1", "nicless-model-diff.1", "nicless-model-presets.1", "nicless-model-rack.1", "nicless-model-show.1", "nicless-model-validate.1", "nicless-model.1", "nicless-net-up.1", "nicless-net.1", "nicless-record.1", "nicless-replay.1", "nicless-run.1", "nicless-shell.1", "nicless-status.1", "nicless-top.1", "nicless-torture.1", "nicless-trace-show.1", "nicless-trace.1", "nicless-version.1", "nicless-web.1", "nicless.1"}, names)
 
 	request := regexp.MustCompile(`^\.(TH|SH|PP|TP|B|BR|nf|fi)\s`)
 	words := regexp.MustCompile(`[\p{L}\d]+`)

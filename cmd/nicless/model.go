@@ -26,6 +26,7 @@ Usage:
   nicless model presets [--json]
   nicless model show PRESET [--json|--toml]
   nicless model diff PRESET PRESET [flags]
+  nicless model rack [--nodes N] [--talk N] [flags]
   nicless model validate [--recorded] [--json]
   nicless model calibrate [--cores A,B]
 
@@ -75,7 +76,6 @@ Output:
 Lists have commas. What only some presets know is changed there.
 
 Example:
-  nicless model
   nicless model --synth send --bytes 4096 --until peer --out svg > send.svg
   nicless model --preset cxl2-fpga,cxl2-fpga+rq=dev+payload.rx=dev --synth send
   nicless model --sweep price.d2h_read_dram=200:900:100 \
@@ -119,7 +119,8 @@ func newModel() *cobra.Command {
 	c.Flags().StringVar(&f.sweep, "sweep", "", "values of a price")
 	_ = c.RegisterFlagCompletionFunc("preset",
 		cobra.FixedCompletions(costs.Names(), cobra.ShellCompDirectiveDefault))
-	c.AddCommand(newModelPresets(), newModelShow(), newModelDiff(), newModelValidate(), newModelCalibrate())
+	c.AddCommand(newModelPresets(), newModelShow(), newModelDiff(), newModelRack(), newModelValidate(),
+		newModelCalibrate())
 	return c
 }
 

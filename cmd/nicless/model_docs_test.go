@@ -17,7 +17,7 @@ import (
 var updateDocs = flag.Bool("update-docs", false, "write anew the outputs and plots of pages about the cost model")
 
 // modelPages are the pages about the cost model, without ".md", and how many commands each has.
-var modelPages = map[string]int{"CXL": 9, "reference/cxl-questions": 5, "reference/cxl-validation": 1}
+var modelPages = map[string]int{"CXL": 10, "reference/cxl-questions": 5, "reference/cxl-validation": 1}
 
 // TestOutputsInDocs runs the commands of these pages. Their outputs are those of the page, and the plots that
 // they write are those in the repository.

@@ -43,7 +43,11 @@ type world struct {
 	late       time.Duration // how much longer than they choose their pauses are
 	paced      bool          // nodes make the pauses that they choose, and do not run in each tick
 	lazy       int           // engines send in one step of so many only, so that rings do not go round
+	same       *sameSize     // what engines send in each step; nil: something random
 }
+
+// sameSize is so many packets with so many bytes of payload, a multiple of 8.
+type sameSize struct{ packets, payload int }
 
 // A node is an engine in a world, and its pool.
 type node struct {
@@ -331,7 +335,7 @@ func (p *port) step() {
 		if w.lazy > 0 && w.rng.IntN(w.lazy) > 0 {
 			break
 		}
-		h, payload, ok := p.cfg.Send.Reserve(24, 8*w.rng.IntN(p.cfg.MTU/8))
+		h, payload, ok := p.cfg.Send.Reserve(24, p.payload())
 		if !ok {
 			break
 		}
@@ -358,8 +362,18 @@ func (p *port) burst() int {
 		return 0
 	case p.greedy:
 		return 2 * mostSlots
+	case p.node.w.same != nil:
+		return p.node.w.same.packets
 	}
 	return p.node.w.rng.IntN(4)
+}
+
+// payload is how many bytes of payload the next packet has.
+func (p *port) payload() int {
+	if s := p.node.w.same; s != nil {
+		return s.payload
+	}
+	return 8 * p.node.w.rng.IntN(p.cfg.MTU/8)
 }
 
 func (p *port) take() {

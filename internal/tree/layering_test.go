@@ -64,6 +64,7 @@ var mayImport = map[string][]string{
 
 	// Accesses to cache lines, and which ones the engine makes. Package model imports nothing of this module.
 	"model":         {},
+	"model/rack":    {},
 	"model/traffic": {"model", "wqe", "cqe", "doorbell"},
 
 	// The stream of events of a device: the device writes it, watchers read it.
@@ -242,7 +243,7 @@ var mayImport = map[string][]string{
 	"tools/internal/cores":   {},
 	"tools/bench":            {".", "engine", "cqe", "internal/shm", "internal/clock", "tools/internal/cores", "tools/internal/svg", "tools/quantile"},
 	"tools/calibrate":        {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "tools/internal/cores", "tools/quantile"},
-	"tools/costs":            {"model", "internal/paragraph", "tools/internal/svg"},
+	"tools/costs":            {"model", "model/rack", "internal/paragraph", "tools/internal/svg"},
 	"tools/quantile":         {},
 	"tools/internal/svg":     {"internal/paragraph"},
 	"tools/internal/scratch": {},

@@ -38,5 +38,6 @@
 //	table.go, grid.go, digits.go   reports of several presets beside each other, as text and JSON
 //	bars.go          the same as a picture
 //	sweep.go, lines.go   what a price changes, and where two presets cross; as a picture
+//	rack.go, rack_table.go   the nodes of a pool: contention for its devices and links
 //	show.go, diff.go   all numbers of a preset; what differs between two
 package costs

@@ -271,8 +271,17 @@ func (p *Preset) uses(name string) bool {
 			return true
 		}
 	}
-	return name == "handover" || slices.Contains(always, name)
+	return name == "handover" || slices.Contains(always, name) || slices.Contains(ofRack, name)
 }
+
+// ofRack are prices that only a rack needs: how long a line takes a device of the pool, and the link of a
+// host.
+var ofRack = prices(poolLine, hostLine)
+
+const (
+	poolLine = "pool_line"
+	hostLine = "host_line"
+)
 
 // always are the quantities that a preset needs besides the prices of its fabric's rules. The lines that a
 // core has in flight divide the latency of the further lines of a block. A device that is no core reads and

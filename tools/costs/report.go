@@ -134,25 +134,31 @@ func report(at [3]*Pricer, o Options) (*Report, error) {
 
 // rest fills in what the report rests on.
 func (r *Report) rest(p *Preset, used map[string]bool) {
-	weakest := Measured
+	var names []string
 	for price := range used {
-		if !used[price] {
-			continue
+		if used[price] {
+			names = append(names, price)
 		}
+	}
+	var weakest Trust
+	r.Rests, weakest = p.rests(names)
+	r.Trust, r.Vague = weakest.String(), weakest.Vague()
+}
+
+// rests returns the prices of these names, the weakest first, and their weakest trust.
+func (p *Preset) rests(names []string) (list []Basis, weakest Trust) {
+	for _, price := range names {
 		q := p.Price[price]
 		weakest = max(weakest, q.Trust)
-		r.Rests = append(r.Rests, Basis{price, q.Value, q.Low, q.High, q.Trust.Letter(), q.Source})
+		list = append(list, Basis{price, q.Value, q.Low, q.High, q.Trust.Letter(), q.Source})
 	}
-	slices.SortFunc(r.Rests, func(a, b Basis) int {
+	slices.SortFunc(list, func(a, b Basis) int {
 		if d := strings.Index(trustLetters, b.Trust) - strings.Index(trustLetters, a.Trust); d != 0 {
 			return d
 		}
-		if a.Price < b.Price {
-			return -1
-		}
-		return 1
+		return strings.Compare(a.Price, b.Price)
 	})
-	r.Trust, r.Vague = weakest.String(), weakest.Vague()
+	return list, weakest
 }
 
 // name returns the name of the step that a span belongs to.

@@ -60,3 +60,13 @@ func (p *Port) ScheduleACK(q *QP) {
 		p.ACKs = append(p.ACKs, q.Wire)
 	}
 }
+
+// ResumeLater notes that w has packets that were kept and can be executed in a later step.
+func (p *Port) ResumeLater(w *Wire) {
+	if w.Resuming {
+		return
+	}
+	w.Resuming = true
+	p.Resumed = append(p.Resumed, w)
+	p.SetHot(true)
+}

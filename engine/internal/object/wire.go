@@ -32,6 +32,7 @@ type Wire struct {
 	Recovery *recovery.State // nil: the port loses no packets
 	Out      Outbound
 	In       Inbound
+	Resuming bool // packets that were kept are executed in a later step; it is among Port.Resumed
 	Timer    wheel.Timer[*Wire]
 
 	Watched     bool       // Q is watched, or rules of faults act on its packets; it counts in Port.Watched
@@ -225,6 +226,7 @@ type Port struct {
 	BTH      packet.BTH              // header of Packet
 	known    [portCache]*QP          // queue pairs of recent packets, by the low bits of their numbers
 	ACKs     []*Wire                 // wires with an acknowledgement due at the end of this batch
+	Resumed  []*Wire                 // wires that are Resuming, the next one first
 	Users    int                     // number of queue pairs that use the port
 	Guards   map[guardKey]*PathGuard // guards of the paths by which packets come to these queue pairs
 	Paths    recovery.Paths

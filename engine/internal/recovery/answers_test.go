@@ -19,7 +19,7 @@ type reader struct {
 }
 
 func newReader(first uint32) *reader {
-	s := &reader{State: NewState(new(Path), 100), l: NewLimit(100, first), first: first}
+	s := &reader{State: NewState(new(Path), 100), l: NewLimit(100, first), store: NewStore(), first: first}
 	s.Begin(first)
 	s.Note(&s.l, first, 10, first, true)
 	s.Note(&s.l, s.psn(10), 10, s.psn(10), true)

@@ -11,19 +11,19 @@ import (
 // lost. They are copies, so nobody can change them. They are executed in order, when the expected packet has
 // come. Until then they have no effect. The zero value is empty.
 type Early struct {
-	N       int            // number of packets
-	slots   []*EarlyPacket // by PSN modulo Reach
+	N       int      // number of packets
+	slots   []uint16 // by PSN modulo Reach: the index in the store, and 1; 0: none
 	bits    [Reach / 64]uint64
 	highest uint32 // the highest PSN that has been kept, or that a READ kept stands for; valid if N > 0
 	silent  int    // number of packets kept since the last report
 }
 
-// An EarlyPacket is a packet that has come early. Payload of its Packet is in room.
+// An EarlyPacket is a packet that has come early. Payload of its Packet is in the bytes of the store.
 type EarlyPacket struct {
 	packetring.Packet
 	psn  uint32
-	next *EarlyPacket
-	room [mostPayload]byte
+	at   uint16 // its own index
+	next uint16 // of a free one: the index of the next, and 1
 }
 
 const (
@@ -39,10 +39,19 @@ const (
 	mostPayload = 4096 // the largest MTU of RoCE
 )
 
-// A Store has the memory for early packets of all queue pairs of a port.
+// A Store has the memory for early packets of all queue pairs of a port. The zero value keeps none.
 type Store struct {
-	free  *EarlyPacket
-	taken int // number of packets that are kept
+	packets []EarlyPacket
+	bytes   []byte // mostPayload bytes for each
+	used    int    // number of those that have been in use at some time
+	free    uint16 // index of the first that is free again, and 1
+	taken   int    // number of packets that are kept
+}
+
+// NewStore returns a store. It is made when its port is, not by the engine's thread. The system gives it
+// pages when they are used for the first time.
+func NewStore() Store {
+	return Store{packets: make([]EarlyPacket, mostEarly), bytes: make([]byte, mostEarly*mostPayload)}
 }
 
 // mostEarly is how many packets are kept for all queue pairs of a port: with 4 KiB each, 16 MiB, which is 16
@@ -87,13 +96,14 @@ func (e *Early) Keep(s *Store, k *packetring.Packet, expected, psn, n uint32,
 		return false, gap
 	}
 	if e.slots == nil {
-		e.slots = make([]*EarlyPacket, Reach)
+		e.slots = make([]uint16, Reach)
 	}
-	c := s.get()
+	i := s.get()
+	c, room := &s.packets[i], s.bytes[int(i)*mostPayload:][:mostPayload]
 	c.Path, c.N, c.Head = k.Path, k.N, k.Head
-	c.Payload = c.room[:copy(c.room[:], k.Payload)]
+	c.Payload = room[:copy(room, k.Payload)]
 	c.psn = psn
-	e.slots[psn&(Reach-1)] = c
+	e.slots[psn&(Reach-1)] = i + 1
 	e.N++
 	n = min(n, uint32(Reach-d))
 	for i := range n {
@@ -127,22 +137,25 @@ func (e *Early) Next(s *Store, from, psn uint32) *EarlyPacket {
 	}
 	passed := min(uint32(max(packet.DiffPSN(psn, from), 0)), Reach)
 	for i := range passed {
-		if c := e.take(from + i); c != nil {
+		if c := e.take(s, from+i); c != nil {
 			s.Put(c)
 		}
 	}
-	return e.take(psn)
+	return e.take(s, psn)
 }
 
 // take takes out the packet psn, and clears its bit.
-func (e *Early) take(psn uint32) *EarlyPacket {
+func (e *Early) take(s *Store, psn uint32) *EarlyPacket {
 	i := psn & (Reach - 1)
 	e.bits[i/64] &^= 1 << (i % 64)
-	c := e.slots[i]
-	if c == nil || c.psn != psn&(1<<24-1) {
+	if e.slots[i] == 0 {
 		return nil
 	}
-	e.slots[i] = nil
+	c := &s.packets[e.slots[i]-1]
+	if c.psn != psn&(1<<24-1) {
+		return nil
+	}
+	e.slots[i] = 0
 	e.N--
 	if e.N == 0 {
 		e.bits, e.silent = [Reach / 64]uint64{}, 0 // READs leave bits
@@ -153,9 +166,9 @@ func (e *Early) take(psn uint32) *EarlyPacket {
 // Clear drops all packets.
 func (e *Early) Clear(s *Store) {
 	for i, c := range e.slots {
-		if c != nil {
-			s.Put(c)
-			e.slots[i] = nil
+		if c != 0 {
+			s.Put(&s.packets[c-1])
+			e.slots[i] = 0
 		}
 	}
 	e.N, e.bits, e.silent = 0, [Reach / 64]uint64{}, 0
@@ -166,25 +179,27 @@ func (s *Store) Taken() int { return s.taken }
 
 // room reports whether a queue pair that keeps n packets may keep another.
 func (s *Store) room(n int) bool {
-	left := mostEarly - s.taken
+	left := len(s.packets) - s.taken
 	return left > 0 && n <= left/4
 }
 
-// get returns memory for a packet. It is kept when it is given back, so that none is allocated while packets
-// are lost at the same rate.
-func (s *Store) get() *EarlyPacket {
+// get returns the index of memory for a packet. There is room for one.
+func (s *Store) get() uint16 {
 	s.taken++
-	c := s.free
-	if c == nil {
-		return new(EarlyPacket)
+	if s.free == 0 {
+		s.used++
+		i := s.used - 1
+		s.packets[i].at = uint16(i)
+		return uint16(i)
 	}
-	s.free = c.next
-	return c
+	i := s.free - 1
+	s.free = s.packets[i].next
+	return i
 }
 
 // Put gives memory back.
 func (s *Store) Put(c *EarlyPacket) {
 	s.taken--
 	c.Payload, c.next = nil, s.free
-	s.free = c
+	s.free = c.at + 1
 }

@@ -32,7 +32,7 @@ func TestSilence(t *testing.T) {
 func TestEarlyPackets(t *testing.T) {
 	for _, expected := range []uint32{0, 7, 1<<24 - 2} {
 		var e Early
-		var s Store
+		s := NewStore()
 		put := func(d, n uint32) (kept, gap bool) {
 			k := packetring.Packet{Payload: []byte{byte(d)}}
 			psn := packet.AddPSN(expected, d)
@@ -66,7 +66,7 @@ func TestEarlyPackets(t *testing.T) {
 // Packets are dropped when the expected PSN passes them.
 func TestEarlyPacketsThatArePassed(t *testing.T) {
 	var e Early
-	var s Store
+	s := NewStore()
 	for d := range uint32(5) {
 		kept, _ := e.Keep(&s, &packetring.Packet{}, 0, 1+d, 1, e.Missing(0, 1+d))
 		require.True(t, kept)
@@ -78,7 +78,7 @@ func TestEarlyPacketsThatArePassed(t *testing.T) {
 
 // No queue pair takes all memory, and all together take no more than mostEarly packets.
 func TestMemoryOfEarlyPackets(t *testing.T) {
-	var s Store
+	s := NewStore()
 	var all [32]Early
 	for i := range all {
 		e := &all[i]
@@ -101,7 +101,7 @@ func TestMemoryOfEarlyPackets(t *testing.T) {
 
 // Also queue pairs that keep one packet each take no more.
 func TestMemoryOfOneEarlyPacketEach(t *testing.T) {
-	var s Store
+	s := NewStore()
 	all := make([]Early, mostEarly+100)
 	for i := range all {
 		all[i].Keep(&s, &packetring.Packet{}, 0, 1, 1, 1)

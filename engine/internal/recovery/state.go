@@ -37,7 +37,11 @@ type State struct {
 const mostProbes = 6
 
 // NewState returns the state of a queue pair that has at most full packets on the way.
-func NewState(p *Path, full uint32) *State { return &State{Path: p, sent: newSent(full)} }
+func NewState(p *Path, full uint32) *State {
+	s := &State{Path: p, sent: newSent(full)}
+	s.Early.slots, s.Kept.slots = make([]uint16, Reach), make([]uint16, Reach)
+	return s
+}
 
 // Begin is called when the queue pair begins to send, with the PSN psn.
 func (s *State) Begin(psn uint32) {

@@ -20,8 +20,7 @@ func (d Device) AddPort(cfg nic.PortConfig) (nic.Port, error) {
 	if longest := cfg.Send.Longest(); cfg.MTU+object.GRHSize > longest {
 		return nil, fmt.Errorf("%w: %d; the ring takes payloads of %d bytes at any time, and a GRH has %d", transport.ErrPortMTU, cfg.MTU, longest, object.GRHSize)
 	}
-	p := &object.Port{Settings: cfg, Shard: d.Shards[0],
-		Inbox: make(chan [object.ManagementSize]byte, transport.InboxSize)}
+	p := transport.NewPort(cfg, d.Shards[0])
 	if cfg.Management != nil {
 		go transport.Manage(p)
 	}

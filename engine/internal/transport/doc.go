@@ -44,6 +44,7 @@
 //   - lossy.go: probes a silent peer; takes reports; which packets are passed over because the peer has them
 //   - early_answers.go: keeps answers that come too early, and takes them in order; requests again only those
 //     that are missing
+//   - resume.go: executes packets that were kept in later steps
 //   - early.go: keeps packets that come too early, and executes them in order; sends reports
 //
 // Both:

@@ -53,13 +53,17 @@ func (sh *receiver) keepEarly(p *object.Port, q *object.QP, info *packet.Info) b
 	return true
 }
 
-// serveEarly executes the packets that were kept and are expected now. from is the PSN that was expected when
-// serveEarly was called last, or when the first of them came.
+// serveEarly executes the packets that were kept and are expected now, as far as the budget of the batch
+// goes. from is the PSN that was expected when serveEarly was called last, or when the first of them came.
 func (sh *receiver) serveEarly(p *object.Port, q *object.QP, from uint32) {
 	w := q.Wire
 	store := &w.Port.Paths.Store
 	for {
 		psn := w.In.PSN
+		if p.Left <= 0 && w.Recovery.Early.Has(psn, psn) {
+			p.ResumeLater(w)
+			break
+		}
 		c := w.Recovery.Early.Next(store, from, psn)
 		if c == nil {
 			break
@@ -69,6 +73,7 @@ func (sh *receiver) serveEarly(p *object.Port, q *object.QP, from uint32) {
 		p.BTH.Parse((*[packet.BTHSize]byte)(c.Head[:]))
 		store.Put(c) // its bytes stay until another packet is kept
 		executed := sh.takeExpected(p, q, p.BTH.Opcode.Info())
+		p.Left -= len(p.Packet.Payload) + object.PieceCost + sh.TakeEffort()
 		if !executed || q.Wire != w || !q.Listens() {
 			break
 		}
@@ -113,6 +118,7 @@ func (sh *receiver) sendReport(q *object.QP, trigger *packet.BTH) bool {
 		return true
 	}
 	var b [reportRoom]byte
+	w.Port.Left -= object.PieceCost + lookCost*w.Recovery.Early.N
 	n := w.Recovery.Early.PutReport(&b, w.In.PSN, trigger.PSN, trigger.Reserved7)
 	op := packet.MakeOpcode(q.Service(), packet.Report)
 	h, payload, ok := w.Port.Reserve(op.Info().HeaderSize, n)
@@ -124,12 +130,4 @@ func (sh *receiver) sendReport(q *object.QP, trigger *packet.BTH) bool {
 	traffic.Sent(q, n)
 	w.Port.Publish(w.Path, n)
 	return true
-}
-
-// parseReport reads the report in p. Its bytes are copied to b, because the peer may be able to change them.
-func parseReport(b *[reportRoom]byte, p *object.Port) (recovery.Report, bool) {
-	if len(p.Packet.Payload) > len(b) {
-		return recovery.Report{}, false
-	}
-	return recovery.ParseReport(p.BTH.PSN, b[:copy(b[:], p.Packet.Payload)])
 }

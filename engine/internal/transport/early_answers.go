@@ -85,13 +85,17 @@ func (sh *sender) keepAnswer(p *object.Port, w *object.Wire, missing int32) (gap
 	return kept && gap
 }
 
-// serveAnswers takes the answers that were kept and are expected now.
+// serveAnswers takes the answers that were kept and are expected now, as far as the budget of the batch goes.
 func (sh *sender) serveAnswers(p *object.Port, q *object.QP) {
 	w := q.Wire
 	r, s, store := &w.Out, w.Recovery, &w.Port.Paths.Store
 	for s.KeepsAnswers() {
 		psn, ok := expectedAnswer(r)
 		if !ok {
+			break
+		}
+		if p.Left <= 0 && s.Kept.Has(r.UNA, psn) {
+			p.ResumeLater(w)
 			break
 		}
 		c := s.Kept.Next(store, psn, psn)
@@ -101,12 +105,25 @@ func (sh *sender) serveAnswers(p *object.Port, q *object.QP) {
 		p.Packet = c.Packet
 		p.BTH.Parse((*[packet.BTHSize]byte)(c.Head[:]))
 		store.Put(c) // its bytes stay until another packet is kept
+		n := len(p.Packet.Payload)
 		sh.takeResult(p, q, p.BTH.Opcode.Info())
+		p.Left -= n + object.PieceCost + sh.TakeEffort()
 		if q.Wire != w {
 			return
 		}
 	}
 	w.Divert()
+}
+
+// resumeAnswers is serveAnswers in a later step.
+func (sh *sender) resumeAnswers(p *object.Port, q *object.QP) {
+	w := q.Wire
+	w.Recovery.Later = true
+	sh.serveAnswers(p, q)
+	w.Recovery.Later = false
+	if q.Wire == w {
+		sh.repairAnswers(q, w.Out.UNA)
+	}
 }
 
 // expectedAnswer returns the PSN of the answer that is expected next. ok is false if none is.
@@ -131,6 +148,7 @@ func (sh *sender) repairAnswers(q *object.QP, psn uint32) {
 		sh.continueRepair(q)
 		return
 	}
+	chargeLook(w)
 	lost, first := s.Repair(&r.Limit, r.UNA, r.Next(), r.Most)
 	if first {
 		countTimeout(w)

@@ -4,6 +4,7 @@ package transport
 
 import (
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/packet"
 )
 
@@ -54,7 +55,7 @@ func (sh *sender) takeReport(p *object.Port, q *object.QP) {
 		return
 	}
 	// The payload may change at any time.
-	var b [reportRoom]byte
+	var b [recovery.ReportRoom]byte
 	report, ok := parseReport(&b, p)
 	if !ok {
 		p.Stats.Malformed++
@@ -69,6 +70,8 @@ func (sh *sender) takeReport(p *object.Port, q *object.QP) {
 		return
 	}
 	now := sh.Now()
+	chargeLook(w)
+	p.Left -= 8 * len(report.Bits) * lookCost
 	lost, ok := w.Recovery.Take(&r.Limit, &report, r.UNA, r.Next(), r.Most)
 	if ok && w.Timer.Running() {
 		sh.Timers.Arm(&w.Timer, now, w.Recovery.Deadline(now)) // the peer is not silent
@@ -79,6 +82,15 @@ func (sh *sender) takeReport(p *object.Port, q *object.QP) {
 	sh.MarkWarm(q)
 }
 
+// lookCost is how many bytes of a budget it costs to look whether one packet is lost: 3 ns, in which 16 bytes
+// and more are copied.
+const lookCost = 16
+
+// chargeLook charges the budget of the batch for a look at all packets that are not acknowledged.
+func chargeLook(w *object.Wire) {
+	w.Port.Left -= lookCost * int(packet.DiffPSN(w.Out.Most, w.Out.UNA))
+}
+
 // continueRepair is called when packets have been acknowledged: it sends again what that shows to be lost.
 func (sh *sender) continueRepair(q *object.QP) {
 	w := q.Wire
@@ -86,6 +98,7 @@ func (sh *sender) continueRepair(q *object.QP) {
 	if !r.Selective || s.Later {
 		return
 	}
+	chargeLook(w)
 	lost := s.Assess(&r.Limit, r.UNA, r.Most)
 	switch {
 	case lost > 0 && !r.Paused && r.Next() == r.Most:
@@ -147,4 +160,12 @@ func passesOver(w *object.Wire, m *object.Message) bool {
 	r.Sending++
 	r.Sent = 0
 	return true
+}
+
+// parseReport reads the report in p. Its bytes are copied to b, because the peer may be able to change them.
+func parseReport(b *[recovery.ReportRoom]byte, p *object.Port) (recovery.Report, bool) {
+	if len(p.Packet.Payload) > len(b) {
+		return recovery.Report{}, false
+	}
+	return recovery.ParseReport(p.BTH.PSN, b[:copy(b[:], p.Packet.Payload)])
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/internal/procmem"
@@ -34,6 +35,15 @@ var (
 type PortHandle struct {
 	*object.Port
 	Server *PortServer
+}
+
+// NewPort returns a port of the shard sh that is not served yet.
+func NewPort(cfg nic.PortConfig, sh *object.Shard) *object.Port {
+	p := &object.Port{Settings: cfg, Shard: sh, Inbox: make(chan [object.ManagementSize]byte, InboxSize)}
+	if cfg.Loses {
+		p.Paths.Store = recovery.NewStore()
+	}
+	return p
 }
 
 // Arrived wakes the device's thread if it sleeps.

@@ -28,6 +28,10 @@ func (sh *PortServer) ServePorts(cold bool) (done int) {
 		if !p.Hot && !cold || !p.Up {
 			continue // the carrier of a port that is down may be about to reset the rings
 		}
+		if len(p.Resumed) > 0 {
+			sh.resume(p)
+			done++
+		}
 		if p.Settings.Receive.Ready() {
 			p.SetHot(true)
 			done += sh.servePort(p)

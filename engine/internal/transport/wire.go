@@ -34,6 +34,7 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 	w.Losses.To = w.Path
 	if p.Settings.Loses && q.Reliable() {
 		w.Recovery = recovery.NewState(w.Losses, w.Out.Full)
+		p.Resumed = slices.Grow(p.Resumed, p.Users)
 		sh.queryPeer(p, w.Losses)
 	}
 	p.Guard(w)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -88,4 +89,42 @@ func TestPick(t *testing.T) {
 func hasFound(a netip.Addr, times int) func(string) bool {
 	found := regexp.MustCompile(`"peer found".*\b` + regexp.QuoteMeta(a.String()) + `\b.*\n`)
 	return func(said string) bool { return len(found.FindAllString(said, -1)) >= times }
+}
+
+// Nodes whose engines did not know each other, and have the same address, come apart when they do: the one
+// that has picked it takes another, and the one to which a user has given it stays.
+func TestTwoFabricsBecomeOne(t *testing.T) {
+	t.Parallel()
+	long(t)
+	b := newEngines(t, place{engines: "inside"}, newNodes(t, 3))
+	picks, given, observer := b.nodes[0], b.nodes[1], b.nodes[2]
+	first := b.pick(picks)
+	same := first.picked()[0]
+	first.ended = true
+	b.ends(first.process)
+	b.up(observer).says("net ready")
+
+	user := start(t, given.argv(command, "net", "up", "--addr", same.String()+"/16", "--link", b.link(given))...)
+	user.says("net ready")
+	b.ups[2].until("it has found the address", hasFound(same, 1))
+	observer.run("ip", "route", "add", same.String()+"/32", "dev", "nicless0n")
+	given.run("ip", "route", "add", observer.address()+"/32", "dev", "nicless0n")
+	observer.run("ping", "-n", "-q", "-c", "1", "-w", "20", same.String())
+	user.halts() // the others take it for dead
+	b.ups[2].until("the peer is down", func(said string) bool {
+		return strings.Contains(said, `"peer down"`) && strings.Contains(said, same.String())
+	})
+	again := b.pick(picks)
+	require.Equal(t, same, again.picked()[0])
+	b.ups[2].until("it has found the address again", hasFound(same, 2))
+
+	user.signal(syscall.SIGCONT)
+	again.until("it begins anew", func(said string) bool { return strings.Count(said, "net ready") == 2 })
+	said := again.said.String()
+	require.Contains(t, said, "the interface begins anew with another address")
+	_, said, _ = strings.Cut(said, "begins anew")
+	require.NotContains(t, said, same.String()+"/16")
+	again.until("it has found the other", hasFound(same, 1))
+	picks.run("ping", "-n", "-q", "-c", "1", "-w", "20", same.String())
+	b.ends(user)
 }

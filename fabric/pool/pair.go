@@ -36,6 +36,8 @@ type pair struct {
 	traffic    uint64        // packets until the last look
 	busy       time.Duration // when the pair was used last, on the clock of this node's own run
 	next       time.Duration // when its use is looked at next
+	counted    nic.PortStats // of the port, read by countUse
+	countedAt  time.Duration
 }
 
 // Times of pairs that nobody uses. The look asks the engine's thread, and so wakes an engine that sleeps.
@@ -175,6 +177,28 @@ func (r *pair) stats() (s nic.PortStats) {
 	return s
 }
 
+// countUse reads the counts of all pairs whose use is looked at now, in one wait for the engine's thread: a
+// wait costs a goroutine and a timer.
+func (p *Pool) countUse(ran time.Duration) {
+	var due []*pair
+	for _, l := range p.links {
+		if l != nil && l.pair != nil && ran >= l.pair.next {
+			due = append(due, l.pair)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	p.aside(func() {
+		for _, r := range due {
+			r.counted = r.port.Stats()
+		}
+	})
+	for _, r := range due {
+		r.countedAt = ran
+	}
+}
+
 // queried reports whether somebody has asked for the path of late: a queue pair may be about to use the pair.
 func (r *pair) queried(ran time.Duration) bool {
 	return r.l.wanted.Load() || r.wantedAt != 0 && ran-r.wantedAt < 2*lookTime
@@ -193,7 +217,10 @@ func (r *pair) quiet(ran time.Duration) bool {
 		return false
 	}
 	r.next = (ran/lookTime + 1) * lookTime // of all pairs at one time, so that the engine's thread wakes once
-	s := r.stats()
+	s := r.counted
+	if r.countedAt != ran {
+		s = r.stats()
+	}
 	r.reportUsed(s.QueuePairs > 0 || r.wantedAt != 0 && ran-r.wantedAt < quietTime)
 	if packets := s.Sent + s.Received; packets != r.traffic || s.QueuePairs > 0 || r.theirsUsed {
 		r.traffic, r.busy = packets, ran

@@ -73,7 +73,7 @@ type Pool struct {
 	epoch  atomic.Uint64 // epoch of this life of the node
 	gone   atomic.Bool   // this node's own pages are lost (absent.go)
 	ousted atomic.Bool   // another engine is this node now: this one writes nothing into its part
-	kick   chan struct{} // ends the pause between two looks: a queue pair needs rings
+	alarm  *alarm        // ends the pause between two looks: a queue pair needs rings
 
 	looked    atomic.Bool   // another node has looked at summaries (summary.go)
 	summarize chan struct{} // has a signal when the summary is to be written
@@ -91,8 +91,6 @@ type Pool struct {
 	run   context.Context // ends when the pool is closed
 	stop  context.CancelFunc
 	loops sync.WaitGroup
-
-	listeners sync.WaitGroup // for bells of other nodes (wake.go)
 
 	once sync.Once
 }
@@ -135,7 +133,7 @@ func newPool(dev Device, cfg Config, mem []byte, t timer) *Pool {
 	cfg.Log = fabric.LimitLog(cfg.Log)
 	p := &Pool{
 		cfg: cfg, dev: dev, time: t, draw: random, view: view{mem: mem},
-		close: func() error { return nil }, aside: func(f func()) { f() }, kick: make(chan struct{}, 1),
+		close: func() error { return nil }, aside: func(f func()) { f() }, alarm: newAlarm(),
 		summarize: make(chan struct{}, 1),
 		run:       context.Background(),
 	}
@@ -173,10 +171,7 @@ func (p *Pool) Route(to nic.Address) (nic.Path, bool) {
 		return nic.Path{}, false
 	}
 	if !peer.link.wanted.Load() && !peer.link.wanted.Swap(true) && peer.path.Port == nil {
-		select {
-		case p.kick <- struct{}{}:
-		default:
-		}
+		p.alarm.ring()
 	}
 	return peer.path, true
 }
@@ -281,7 +276,6 @@ func (p *Pool) Close() (err error) {
 			p.leave(closedHere)
 			return nil
 		})
-		p.listeners.Wait()
 		err = p.close()
 	})
 	return err

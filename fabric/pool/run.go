@@ -13,6 +13,7 @@ import (
 
 // repeat calls the functions once per pause (pace.go) until ctx ends.
 func (p *Pool) repeat(ctx context.Context, functions ...func()) {
+	defer context.AfterFunc(ctx, p.alarm.ring)()
 	for ctx.Err() == nil {
 		for _, f := range functions {
 			p.guarded(f)
@@ -23,13 +24,7 @@ func (p *Pool) repeat(ctx context.Context, functions ...func()) {
 
 // pause waits for the next look, or until a queue pair needs rings.
 func (p *Pool) pause(ctx context.Context) {
-	t := time.NewTimer(max(tick, p.pace.pause))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	case <-p.kick:
-	}
+	p.alarm.wait(ctx, max(tick, p.pace.pause))
 }
 
 // tickDuring calls f on a goroutine of its own, and moves the heartbeat until f has returned. A
@@ -172,6 +167,7 @@ func (p *Pool) look(now time.Time, ran time.Duration) {
 	p.openFences(ran)
 	p.takeBack(ran)
 	p.searches = 0
+	p.countUse(ran)
 	count := lookAt
 	if p.pace.slow() {
 		count, p.turn = len(p.links), 0

@@ -48,8 +48,8 @@ func wakingAt(mem []byte, at uint64) waking {
 
 // listenAgain is how long awaitBell waits in the kernel at most, before it looks again. Each look of the
 // thread costs as much as 60 system calls of the Go runtime. If the memory is lost nobody can wake the
-// thread, so this is how long Pool.Close then takes.
-const listenAgain = 5 * time.Second
+// thread, so this is how long it stays then.
+const listenAgain = time.Minute
 
 func newWaker(r *pair) *waker {
 	p, desc := r.l.p, &r.l.desc
@@ -117,13 +117,13 @@ func (w *waker) listen(port nic.Port) {
 	n, bell := &listener{done: make(chan struct{})}, w.peer.bell
 	w.listener = n
 	at, p := w.r.l.theirsAt()+bellAt, w.r.l.p
-	p.listeners.Go(func() {
+	go func() {
 		defer close(n.done)
 		err := p.guard(func() error { return n.awaitBell(bell, at, port) })
 		if err != nil {
 			w.r.failed.CompareAndSwap(nil, &err)
 		}
-	})
+	}()
 }
 
 // awaitBell notifies the device when the peer's bell, which is at an offset of the pool, has changed. It
@@ -134,6 +134,9 @@ func (n *listener) awaitBell(bell *shm.BE32, at uint64, port nic.Port) error {
 	for !n.closed.Load() {
 		if bell.Sleep(last, listenAgain) != nil {
 			return &lostMemory{at: at}
+		}
+		if n.closed.Load() {
+			return nil // the memory may be gone, and the pool closed
 		}
 		if now := bell.Observe(); now != last {
 			last = now
@@ -154,7 +157,7 @@ func (w *waker) disconnect() {
 	n.closed.Store(true)
 	for {
 		if w.peer.bell.Wake() != nil { // again if the listener was about to wait
-			return // the memory is lost: the listener ends after listenAgain, and Close waits for it
+			return // the memory is lost: the listener ends after listenAgain, and touches nothing until then
 		}
 		select {
 		case <-n.done:

@@ -221,12 +221,8 @@ func (n *node) due() bool {
 	if !n.w.paced {
 		return true
 	}
-	select {
-	case <-n.pool.kick:
-	default:
-		if n.w.now.Sub(n.ran) < n.pool.pace.pause+n.w.late {
-			return false
-		}
+	if !n.pool.alarm.rung() && n.w.now.Sub(n.ran) < n.pool.pace.pause+n.w.late {
+		return false
 	}
 	n.ran = n.w.now
 	return true

@@ -93,15 +93,19 @@ func reached(from, all []*node) bool {
 	up := true
 	for _, n := range from {
 		for i := range following {
-			to := all[(n.number+1+i)%len(all)]
-			if l := n.pool.links[to.number]; l != nil && l.up && l.desc.guid == to.guid {
-				continue
-			}
-			n.pool.Route(nic.Address{GUID: to.guid})
-			up = false
+			up = n.reaches(all[(n.number+1+i)%len(all)]) && up
 		}
 	}
 	return up
+}
+
+// reaches asks for a path to another node, and reports whether it is up.
+func (n *node) reaches(to *node) bool {
+	if l := n.pool.links[to.number]; l != nil && l.up && l.desc.guid == to.guid {
+		return true
+	}
+	n.pool.Route(nic.Address{GUID: to.guid})
+	return false
 }
 
 // runsOf returns how often links between these nodes have come up.

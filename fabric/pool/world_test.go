@@ -29,12 +29,14 @@ type world struct {
 	heap  *shm.Region        // the memory, if it is coherent
 	mem   *incoherent.Memory // the memory, if not
 	sides [MaxNodes]*incoherent.Side
+	side  func(number int) *incoherent.Side // makes one
 	skip  func(string) bool
 	nodes []*node
 
 	// interleave lets other nodes run while a node is in the middle of its loops, at any of its
 	// loads and stores.
 	interleave bool
+	odds       int // one of so many loads and stores does so
 	depth      int
 	evict      bool          // caches drop lines at any time
 	unnumbered int           // nodes that were made without a number
@@ -43,6 +45,8 @@ type world struct {
 	late       time.Duration // how much longer than they choose their pauses are
 	paced      bool          // nodes make the pauses that they choose, and do not run in each tick
 	lazy       int           // engines send in one step of so many only, so that rings do not go round
+	around     func(*node)   // deferred by the loops of a node
+	stored     func(*node)   // called before and after a node writes lines back
 	same       *sameSize     // what engines send in each step; nil: something random
 }
 
@@ -89,7 +93,7 @@ func newWorld(t testing.TB, seed uint64) *world { return newSizedWorld(t, seed, 
 func newSizedWorld(t testing.TB, seed uint64, size int) *world {
 	heap, err := shm.Heap(size)
 	require.NoError(t, err)
-	w := &world{t: t, now: time.Unix(1e9, 0), rng: rand.New(rand.NewPCG(seed, 0)), size: size, heap: heap}
+	w := &world{t: t, odds: 8, now: time.Unix(1e9, 0), rng: rand.New(rand.NewPCG(seed, 0)), size: size, heap: heap}
 	garbage(w.rng, heap.Bytes()[:min(size, 1<<20)&^7])
 	return w
 }
@@ -104,6 +108,7 @@ func garbage(rng *rand.Rand, b []byte) {
 func newIncoherentWorld(t testing.TB, seed uint64) *world {
 	w := newWorld(t, seed)
 	w.heap, w.size = nil, 1<<20
+	w.side = func(i int) *incoherent.Side { return w.mem.Side(fmt.Sprintf("node %d", i), w.rng.Uint64()) }
 	w.mem = incoherent.New(w.size, seed)
 	w.mem.Helpers = []string{"memory.go", "world_test.go"}
 	return w
@@ -123,7 +128,7 @@ func (w *world) make(cfg Config) *node {
 		if cfg.Nodes == 0 && cfg.Node == 0 {
 			cfg.Nodes, cfg.Slots, cfg.Data, cfg.MTU = 3, 8, 4096, 256
 		}
-		w.sides[side] = w.mem.Side(fmt.Sprintf("node %d", side), w.rng.Uint64())
+		w.sides[side] = w.side(side)
 		w.sides[side].Skip = w.skip
 		if w.evict {
 			w.sides[side].Evict = rand.New(rand.NewPCG(w.rng.Uint64(), 0))
@@ -142,7 +147,7 @@ func (w *world) make(cfg Config) *node {
 	n.pool = newPool(n, cfg, mem, worldTimer{w, n})
 	n.pool.draw = w.rng.Uint64
 	if w.mem != nil {
-		n.pool.view.cache = &worldCache{w, w.sides[side]}
+		n.pool.view.cache = &worldCache{w, n, w.sides[side]}
 	}
 	return n
 }
@@ -204,6 +209,9 @@ func (n *node) loops() {
 	}
 	n.inside = true
 	defer func() { n.inside = false }()
+	if n.w.around != nil {
+		defer n.w.around(n)
+	}
 	if !n.due() {
 		n.work()
 		return
@@ -478,14 +486,25 @@ func (t worldTimer) Sleep(ctx context.Context, d time.Duration) error {
 // worldCache is the cache of a side, during whose operations other nodes may run.
 type worldCache struct {
 	w    *world
+	node *node
 	side *incoherent.Side
 }
 
-func (c *worldCache) WriteBack(b []byte)  { c.side.WriteBack(b); c.others() }
+func (c *worldCache) WriteBack(b []byte) {
+	if c.w.stored != nil {
+		c.w.stored(c.node)
+	}
+	c.side.WriteBack(b)
+	if c.w.stored != nil {
+		c.w.stored(c.node)
+	}
+	c.others()
+}
+
 func (c *worldCache) Invalidate(b []byte) { c.others(); c.side.Invalidate(b) }
 
 func (c *worldCache) others() {
-	if c.w.interleave && c.w.depth < 3 && c.w.rng.IntN(8) == 0 && len(c.w.nodes) > 0 {
+	if c.w.interleave && c.w.depth < 3 && c.w.rng.IntN(c.w.odds) == 0 && len(c.w.nodes) > 0 {
 		c.w.depth++
 		c.w.nodes[c.w.rng.IntN(len(c.w.nodes))].loops()
 		c.w.depth--

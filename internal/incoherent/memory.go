@@ -10,6 +10,8 @@
 //
 // Two things that would also work on some machines, or only sometimes, are faults: two sides that
 // write one line, and the invalidation of a line with changes that were not written back.
+//
+// A lean side (lean.go) takes memory only for what it touches, and can poison what it has read.
 package incoherent
 
 import (
@@ -44,7 +46,8 @@ type Side struct {
 	m      *Memory
 	name   string
 	region *shm.Region
-	clean  []byte // the host's bytes as they were when they were last the same as memory
+	clean  []byte // the host's bytes as they were when they were last the same as memory; nil: a lean side
+	recent []int  // lines that a lean side has in its caches and may lose
 
 	// Skip makes a call of WriteBack or Invalidate do nothing. site says which call it is.
 	Skip func(site string) bool
@@ -125,7 +128,7 @@ func (s *Side) WriteBack(b []byte) { s.each("write back", b, s.writeBack) }
 // Invalidate makes this side see lines as they are in memory.
 func (s *Side) Invalidate(b []byte) {
 	s.each("invalidate", b, func(i int) {
-		if at := i * line; !bytes.Equal(s.line(i), s.clean[at:][:line]) {
+		if at := i * line; s.clean != nil && !bytes.Equal(s.line(i), s.clean[at:][:line]) {
 			s.m.fault("%s invalidates line %#x, which has changes that were not written back", s.name, at)
 			s.writeBack(i)
 		}
@@ -135,10 +138,13 @@ func (s *Side) Invalidate(b []byte) {
 
 // each calls f for every line that b touches.
 func (s *Side) each(kind string, b []byte, f func(i int)) {
-	site := kind + " " + s.m.caller()
+	var site string
+	if s.clean != nil {
+		site = kind + " " + s.m.caller()
+	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	if !s.m.seen[site] {
+	if s.clean != nil && !s.m.seen[site] {
 		s.m.seen[site] = true
 		s.m.sites = append(s.m.sites, site)
 	}
@@ -161,6 +167,10 @@ func (s *Side) line(i int) []byte { return s.Bytes()[i*line:][:line] }
 
 func (s *Side) fetch(i int) {
 	copy(s.line(i), s.m.mem[i*line:])
+	if s.clean == nil {
+		s.recent = append(s.recent, i)
+		return
+	}
 	copy(s.clean[i*line:][:line], s.line(i))
 }
 
@@ -173,12 +183,18 @@ func (s *Side) writeBack(i int) {
 		s.m.fault("line %#x is written by %s and by %s", i*line, s.m.owner[i], s.name)
 	}
 	copy(s.m.mem[i*line:], s.line(i))
-	copy(s.clean[i*line:][:line], s.line(i))
+	if s.clean != nil {
+		copy(s.clean[i*line:][:line], s.line(i))
+	}
 }
 
 // evict drops some lines. A line with changes is written back first.
 func (s *Side) evict() {
 	if s.Evict == nil {
+		return
+	}
+	if s.clean == nil {
+		s.evictRecent()
 		return
 	}
 	for range s.Evict.IntN(4) {

@@ -1,0 +1,195 @@
+package pool
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/incoherent"
+)
+
+// Each node reads four pages of each other's part, so 250 nodes take 1 GB of memory and 1,000 take 17 GB, and
+// their time grows with the square of their number, too. There may be as many seeds as there is time for:
+//
+//	go test ./fabric/pool -run TestNodesDieAtEachStore -dying 250 -seeds 100
+var (
+	dying     = flag.Int("dying", 24, "nodes of TestNodesDieAtEachStore")
+	seeds     = flag.Int("seeds", 3, "seeds of TestNodesDieAtEachStore")
+	firstSeed = flag.Uint64("seed", 0, "first seed of TestNodesDieAtEachStore")
+)
+
+// A mortal is a world without coherence, whose nodes die at their stores.
+type mortal struct {
+	*world
+	rng   *rand.Rand
+	fatal map[*node]int // how many stores a node has left; each is counted before and after
+	back  map[int]int   // in how many ticks dead nodes come back
+	all   []*node       // by number; nil: it is dead
+	died  int
+	cfg   Config
+}
+
+// death is what a node panics with that dies.
+type death struct{}
+
+func newMortal(t *testing.T, seed uint64, nodes int) *mortal {
+	const part = 2 * 2 * following * bytesOfPair // twice as many pairs as each node has
+	w := newSizedWorld(t, seed, 4096)
+	w.heap, w.size, w.byNeed, w.lazy = nil, nodes*part+partsAt, true, 8
+	w.mem = incoherent.New(w.size, seed)
+	m := &mortal{
+		world: w, rng: rand.New(rand.NewPCG(seed, 2)), all: make([]*node, nodes),
+		fatal: make(map[*node]int), back: make(map[int]int),
+		cfg: Config{Nodes: nodes, Slots: 8, Data: 4096, MTU: 256, Dead: 10 * tick, Incoherent: true},
+	}
+	w.evict, w.interleave, w.odds = seed%2 == 0, true, 1000
+	w.side = func(i int) *incoherent.Side {
+		if old := w.sides[i]; old != nil {
+			require.NoError(t, old.Close())
+		}
+		s, err := w.mem.Lean(fmt.Sprintf("node %d", i))
+		require.NoError(t, err)
+		return s
+	}
+	t.Cleanup(func() {
+		for _, s := range w.sides {
+			if s != nil {
+				_ = s.Close()
+			}
+		}
+	})
+	w.around = m.around
+	w.stored = m.stored
+	return m
+}
+
+// stored is called at each store of a node, and ends the node if it is time.
+func (m *mortal) stored(n *node) {
+	left, ok := m.fatal[n]
+	if !ok {
+		return
+	}
+	m.fatal[n] = left - 1
+	if left <= 1 {
+		panic(death{})
+	}
+}
+
+// around ends the loops of a node: lines that it has read are wrong from now on, or it has died.
+func (m *mortal) around(n *node) {
+	if r := recover(); r != nil {
+		if _, ok := r.(death); !ok {
+			panic(r)
+		}
+		m.bury(n)
+		return
+	}
+	m.sides[n.number].Poison()
+}
+
+func (m *mortal) bury(n *node) {
+	m.kill(n)
+	n.paused = true
+	delete(m.fatal, n)
+	m.all[n.number] = nil
+	m.back[n.number] = 1 + m.rng.IntN(30)
+	m.died++
+}
+
+// enter makes a node join, which may end it.
+func (m *mortal) enter(number int, doomed bool) {
+	cfg := m.cfg
+	cfg.Node = number
+	n := m.make(cfg)
+	n.guid += uint64(m.died+1) << 32
+	n.inside = true
+	defer func() { n.inside = false }()
+	defer m.around(n)
+	if doomed {
+		m.fatal[n] = 1 + m.rng.IntN(100)
+	}
+	m.all[number] = n
+	require.NoError(m.t, n.pool.prepareAndJoin())
+	m.nodes = append(m.nodes, n)
+}
+
+// tickOf lets time pass: some nodes are doomed to die at one of their next stores, and others come back.
+func (m *mortal) tickOf(doom int) {
+	for range doom {
+		if n := m.all[m.rng.IntN(len(m.all))]; n != nil {
+			if _, ok := m.fatal[n]; !ok {
+				m.fatal[n] = 1 + m.rng.IntN(1+m.rng.IntN(400))
+			}
+		}
+	}
+	for number := range m.all { // in the order of the numbers, so that a seed repeats
+		if m.all[number] != nil {
+			continue
+		}
+		m.back[number]--
+		if m.back[number] <= 0 {
+			delete(m.back, number)
+			m.enter(number, doom > 0 && m.rng.IntN(8) == 0)
+		}
+	}
+	m.reach()
+	m.pass(tick)
+}
+
+// reach asks for paths from each node to those that follow it, and reports whether all nodes live and all
+// paths are up.
+func (m *mortal) reach() bool {
+	up := true
+	for i, n := range m.all {
+		for j := range following {
+			to := m.all[(i+1+j)%len(m.all)]
+			if n == nil || to == nil || !n.reaches(to) {
+				up = false
+			}
+		}
+	}
+	return up
+}
+
+// Nodes of a rack without coherence join, talk with 16 others each, die at any of their stores and come
+// back, in the middle of what others do. Lines that a node has read are poisoned when it has done its work.
+// No packet is lost, repeated, changed or taken for another, no line has two writers, and in the end each
+// node reaches all with which it talks.
+func TestNodesDieAtEachStore(t *testing.T) {
+	for seed := *firstSeed; seed < *firstSeed+uint64(*seeds); seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			m := newMortal(t, seed, *dying)
+			for i := range m.all {
+				m.enter(i, false)
+			}
+			m.until(2*time.Second, m.reach, "all have their rings")
+			for range 100 {
+				m.tickOf(2 + len(m.all)/50)
+				require.Empty(t, m.problems())
+			}
+			end := m.now.Add(10 * time.Second)
+			for m.tickOf(0); !m.reach(); m.tickOf(0) {
+				require.True(t, m.now.Before(end), "all are back: not after 10 s")
+			}
+			m.pass(10 * tick)
+			require.True(t, m.reach())
+			require.Empty(t, m.problems())
+			var got uint64
+			for _, n := range m.all {
+				require.Empty(t, n.pool.lost)
+				require.Len(t, n.open(), min(2*following, len(m.all)-1))
+				for _, p := range n.open() {
+					got += p.got
+				}
+			}
+			require.NotZero(t, m.died)
+			require.NotZero(t, got)
+			back := m.now.Sub(end.Add(-10 * time.Second))
+			t.Logf("%d deaths; %d packets in the last sessions; all are back after %v", m.died, got, back)
+		})
+	}
+}

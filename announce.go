@@ -143,6 +143,14 @@ func (c *Context) announcements(what string) ([]control.Announcement, error) {
 	if err := c.canAnnounce(what); err != nil {
 		return nil, err
 	}
+	if c.limits.Minor < minorChanges {
+		return c.readAnnouncements(what)
+	}
+	return c.others.current(c, what)
+}
+
+// readAnnouncements reads all announcements of others.
+func (c *Context) readAnnouncements(what string) ([]control.Announcement, error) {
 	var all []control.Announcement
 	var place control.AnnouncementPlace
 	for {

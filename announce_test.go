@@ -77,7 +77,7 @@ func announcesAs(path string) error {
 }
 
 // inProcess runs an engine in this process and returns its socket.
-func inProcess(t *testing.T, cfg Config) (path string) {
+func inProcess(t testing.TB, cfg Config) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "s")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -92,7 +92,7 @@ func inProcess(t *testing.T, cfg Config) (path string) {
 	return path
 }
 
-func dialed(t *testing.T, path string) *Context {
+func dialed(t testing.TB, path string) *Context {
 	t.Helper()
 	c, err := Dial(path)
 	require.NoError(t, err)

@@ -81,6 +81,7 @@ type client struct {
 	sanitizer  atomic.Pointer[Sanitizer] // nil: there is none
 
 	announcing  announcing  // what this client announces
+	others      othersNews  // what others announce
 	wantsChange atomic.Bool // the program waits for a change of what others announce
 	names       names       // connections by names
 

@@ -94,8 +94,17 @@ func TestAnnouncementsOfAClosedClient(t *testing.T) {
 	require.NoError(t, h.c.Close())
 	_, _, err := h.c.Call(control.OpNextAnnouncement, make([]byte, 16))
 	require.ErrorIs(t, err, object.ErrClosed)
+	_, _, err = h.c.Call(control.OpNextChange, make([]byte, 16))
+	require.ErrorIs(t, err, object.ErrClosed)
 	_, _, err = h.c.Call(control.OpAnnounce, nil)
 	require.ErrorIs(t, err, object.ErrClosed)
+}
+
+func TestChangesAreRequestedRight(t *testing.T) {
+	h := newRig(t, Config{}).host("a")
+	h.refused(control.CodeInvalid, "notify 2; 0 and 1 are possible", control.OpNextChange, &control.ChangesSince{Notify: 2}, nil)
+	_, _, err := h.c.Call(control.OpNextChange, make([]byte, 15))
+	require.ErrorContains(t, err, "15 bytes")
 }
 
 // asUser makes a client one of another uid.

@@ -259,7 +259,7 @@ func FuzzEngineControl(f *testing.F) {
 		{control.OpAllocMW, &control.MW{PDN: 1, Kind: 2}}, {control.OpCreateMkey, &control.Mkey{PDN: 1, Entries: 4}},
 		{control.OpReregMR, &control.ReregMR{Key: 1, What: 7, PDN: 1, Access: 1, Addr: x.a.base, Length: 8}}, {control.OpOpenEvents, &control.Empty{}},
 		{control.OpAddress, &control.Empty{}}, {control.OpSetPeer, &control.Peer{QPN: 1, GUID: 9, GID: [16]byte{10: 0xff, 11: 0xff, 12: 192, 15: 1}}},
-		{control.OpAnnounce, &control.Announce{Value: "x"}}, {control.OpAnnounceTo, &control.AnnounceTo{Value: "x"}}, {control.OpNextAnnouncement, &control.AnnouncementPlace{}},
+		{control.OpAnnounce, &control.Announce{Value: "x"}}, {control.OpAnnounceTo, &control.AnnounceTo{Value: "x"}}, {control.OpNextAnnouncement, &control.AnnouncementPlace{}}, {control.OpNextChange, &control.ChangesSince{Notify: 1}},
 		{control.OpWatch, &control.Watch{All: 1, Bytes: trace.LeastRing}}, {control.OpWatch, &control.Watch{Program: "x", Bytes: trace.LeastRing}},
 		{control.OpSetFaults, &control.Faults{Total: 21, Text: `{"rules":[{"rnr":2}]}`}}, {control.OpQueryFault, &control.FaultRule{}},
 		{control.OpCreateDCT, &control.DCT{PDN: 1, SRQN: 1, CQN: 1, Key: 1}},

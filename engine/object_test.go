@@ -302,7 +302,7 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 			require.ErrorAs(t, err, new(*control.Error))
 		}
 	}
-	for _, op := range []control.Op{0, control.OpNextMessage + 1, 0xffff} {
+	for _, op := range []control.Op{0, control.OpNextChange + 1, 0xffff} {
 		h.refused(control.CodeUnsupported, op.String(), op, &control.Empty{}, nil)
 	}
 	before["client pds"]++

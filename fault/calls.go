@@ -17,7 +17,8 @@ var calls = []string{
 	"destroy_qp", "create_srq", "modify_srq", "query_srq", "destroy_srq", "resize_cq", "alloc_mw",
 	"create_mkey", "rereg_mr", "open_events", "wake", "place_region", "open_xrcd", "close_xrcd",
 	"create_xsrq", "create_target", "open_target", "create_dct", "address", "set_peer", "announce",
-	"next_announcement", "announce_to", "watch", "query_port", "open_box", "send_message", "next_message",
+	"next_announcement", "announce_to", "watch", "query_port", "open_box", "send_message",
+	"next_message", "next_change",
 }
 
 // errnos has the errors with which a kernel and its drivers refuse calls of verbs, by their numbers on Linux

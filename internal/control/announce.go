@@ -52,3 +52,32 @@ func (m *Announcement) walk(w walker) {
 	m.AnnouncementPlace.walk(w)
 	w.text("value", &m.Value)
 }
+
+// ChangesSince asks for the first change of the announcements that is later than Since. The first one is 1.
+// If Notify is 1, the client is notified of the next change after this request, as if it had read from the
+// beginning.
+type ChangesSince struct {
+	Since  uint64
+	Notify uint32
+}
+
+func (m *ChangesSince) walk(w walker) {
+	w.u64("since", &m.Since)
+	w.u32("notify", &m.Notify)
+}
+
+// Change says whose announcement has changed, or has ended: a client reads it again. Client is 0 if there is
+// no change that the client may know.
+type Change struct {
+	AnnouncementPlace
+	Dropped uint32 // 1: changes after Since are dropped, and the client reads everything; Client is 0
+	Number  uint64 // of the change
+	Newest  uint64 // the number of the newest change
+}
+
+func (m *Change) walk(w walker) {
+	m.AnnouncementPlace.walk(w)
+	w.u32("dropped", &m.Dropped)
+	w.u64("number", &m.Number)
+	w.u64("newest", &m.Newest)
+}

@@ -89,7 +89,8 @@ var opNames = map[Op]string{
 	OpNextAnnouncement: "next_announcement", OpAnnounceTo: "announce_to", OpWatch: "watch",
 	OpSetFaults: "set_faults", OpQueryFault: "query_fault", OpQueryPort: "query_port",
 	OpOpenBox: "open_box", OpSendMessage: "send_message", OpNextMessage: "next_message",
-	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
+	OpNextChange: "next_change",
+	OpCreateQP:   "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 
 // String returns the operation's name in docs/CONTROL.md.

@@ -265,6 +265,14 @@ var golden = []struct {
 		`2400 0100 11000000 1a00000000000000
 		 efcdab8967452301 09000000 "hello"`},
 
+	{"next_change", OpNextChange, 0, 32, &ChangesSince{Since: 300, Notify: 1},
+		`2d00 0000 10000000 2000000000000000
+		 2c01000000000000 01000000 00000000`},
+
+	{"next_change answer", OpNextChange, FlagAnswer, 32, &Change{AnnouncementPlace{0x0123456789abcdef, 9}, 0, 301, 305},
+		`2d00 0100 20000000 2000000000000000
+		 efcdab8967452301 09000000 00000000 2d01000000000000 3101000000000000`},
+
 	{"open_box answer", OpOpenBox, FlagAnswer, 28, &Box{Number: 0x1122334455667788},
 		`2a00 0100 08000000 1c00000000000000
 		 8877665544332211`},

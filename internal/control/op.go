@@ -5,7 +5,7 @@ package control
 // asks for it only if the Welcome has the minor number.
 const (
 	Major uint16 = 2
-	Minor uint16 = 10
+	Minor uint16 = 11
 )
 
 // Magic begins a Hello: "nicl" in memory order.
@@ -67,4 +67,6 @@ const (
 	OpOpenBox     Op = 42 // Empty -> Box
 	OpSendMessage Op = 43 // BoxMessage -> Empty
 	OpNextMessage Op = 44 // Empty -> BoxMessage
+
+	OpNextChange Op = 45 // ChangesSince -> Change
 )

@@ -56,6 +56,7 @@ var operations = []struct {
 	{OpOpenBox, &Empty{}, &Box{}},
 	{OpSendMessage, &BoxMessage{}, &Empty{}},
 	{OpNextMessage, &Empty{}, &BoxMessage{}},
+	{OpNextChange, &ChangesSince{}, &Change{}},
 }
 
 // messages returns one zero message of each type.
@@ -85,5 +86,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 45", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 46", Op(len(operations)+1).String())
 }

@@ -20,14 +20,17 @@ const MaxAnnounced = 4096
 type Bulletin[C comparable] struct {
 	Users Users
 
-	mu      sync.Mutex
-	last    uint32       // the highest number that a client has got
-	numbers map[C]uint32 // of clients that have announced something and have not left
-	own     []posted     // announcements of this device, sorted by client
-	linked  []posted     // announcements of other devices, sorted by device and client
-	sources []source     // what links have said, in the order in which they have said something first
+	mu sync.Mutex
+	// places are those of clients that have announced something and have not left.
+	places map[C]control.AnnouncementPlace
+
+	last    uint32   // the highest number that a client has got
+	own     []posted // announcements of this device, sorted by client
+	linked  []posted // announcements of other devices, sorted by device and client
+	sources []source // what links have said, in the order in which they have said something first
 	readers map[C]*reader
 	changed func() // called when own has changed; nil: no link asks for the call
+	history history
 }
 
 // A posted announcement is one in a list.
@@ -52,7 +55,7 @@ func (p posted) compare(to control.AnnouncementPlace) int {
 func (b *Bulletin[C]) Post(c C, guid uint64, to uint32, value string) (notify []C, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	place := control.AnnouncementPlace{Device: guid, Client: b.numbers[c]}
+	place := b.places[c]
 	i, found := slices.BinarySearchFunc(b.own, place, posted.compare)
 	var before, after []posted // what c announces: at most one each
 	switch {
@@ -61,7 +64,7 @@ func (b *Bulletin[C]) Post(c C, guid uint64, to uint32, value string) (notify []
 	case found:
 		before = []posted{b.own[i]}
 	default:
-		place.Client, err = b.number(c)
+		place, err = b.place(c, guid)
 		if err != nil {
 			return nil, err
 		}
@@ -74,36 +77,37 @@ func (b *Bulletin[C]) Post(c C, guid uint64, to uint32, value string) (notify []
 	if b.changed != nil {
 		b.changed()
 	}
-	return b.takeWaiting(append(before, after...), c), nil
+	return b.note(append(before, after...), c), nil
 }
 
-// number returns the number of a client that begins to announce.
-func (b *Bulletin[C]) number(c C) (uint32, error) {
-	n := b.numbers[c]
+// place returns the place of a client of a device that begins to announce.
+func (b *Bulletin[C]) place(c C, guid uint64) (p control.AnnouncementPlace, err error) {
+	p, known := b.places[c]
 	switch {
 	case len(b.own) >= MaxAnnounced:
-		return 0, control.Errorf(control.CodeLimit, "%d clients announce something already; that is the most", len(b.own))
-	case n != 0:
-		return n, nil // it has announced before
+		return p, control.Errorf(control.CodeLimit, "%d clients announce something already; that is the most", len(b.own))
+	case known:
+		return p, nil // it has announced before
 	case b.last == math.MaxUint32:
-		return 0, control.Errorf(control.CodeLimit, "%d clients have announced something; there are no more numbers", b.last)
+		return p, control.Errorf(control.CodeLimit, "%d clients have announced something; there are no more numbers", b.last)
 	}
 	b.last++
-	if b.numbers == nil {
-		b.numbers = make(map[C]uint32)
+	if b.places == nil {
+		b.places = make(map[C]control.AnnouncementPlace)
 	}
-	b.numbers[c] = b.last
-	return b.last, nil
+	p = control.AnnouncementPlace{Device: guid, Client: b.last}
+	b.places[c] = p
+	return p, nil
 }
 
 // Leave withdraws what a client announces, and returns the clients that are to be notified of it. The client
 // is not notified any more, and does not come back.
-func (b *Bulletin[C]) Leave(c C, guid uint64) (notify []C) {
-	notify, _ = b.Post(c, guid, board.AllUsers, "") // a withdrawal is never refused
+func (b *Bulletin[C]) Leave(c C) (notify []C) {
+	notify, _ = b.Post(c, 0, board.AllUsers, "") // a withdrawal needs no new place, and is never refused
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.readers, c)
-	delete(b.numbers, c)
+	delete(b.places, c)
 	return notify
 }
 

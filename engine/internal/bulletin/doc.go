@@ -7,5 +7,6 @@
 //   - bulletin.go: what a client announces: Post, Leave, Entries
 //   - links.go: what links say of other devices; of several links, which one counts
 //   - readers.go: what a client reads next, and which clients are notified of a change
+//   - history.go: which announcements have changed after which, and what is dropped
 //   - users.go: which clients belong to the same user
 package bulletin

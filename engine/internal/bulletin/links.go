@@ -32,7 +32,7 @@ func (b *Bulletin[C]) Set(link any, guid uint64, list []board.Entry) (notify []C
 	}
 	before := b.linked
 	b.linked = merge(b.sources)
-	return b.takeWaiting(difference(before, b.linked))
+	return b.note(difference(before, b.linked))
 }
 
 // merge returns the announcements of all sources, sorted. If several links lead to a device, the

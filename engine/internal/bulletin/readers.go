@@ -14,6 +14,15 @@ type reader struct {
 	waits bool   // nothing that the client may read has changed since it has read the list
 }
 
+// note keeps what has changed, before and after, and returns the clients, without some, that are to be
+// notified of it.
+func (b *Bulletin[C]) note(changed []posted, without ...C) (notify []C) {
+	for _, p := range changed {
+		b.history.add(change{p.AnnouncementPlace, p.to})
+	}
+	return b.takeWaiting(changed, without...)
+}
+
 // takeWaiting returns the clients, without some, that wait for a change and may read one of the
 // announcements that have changed. The clients are to be notified, and wait no longer.
 func (b *Bulletin[C]) takeWaiting(changed []posted, without ...C) (notify []C) {
@@ -47,19 +56,16 @@ func (b *Bulletin[C]) Next(c C, uid uint32, after control.AnnouncementPlace) *co
 	defer b.mu.Unlock()
 	user := b.Users.Of(uid)
 	if after == (control.AnnouncementPlace{}) {
-		if b.readers == nil {
-			b.readers = make(map[C]*reader)
-		}
-		b.readers[c] = &reader{user: user, waits: true}
+		b.notifyNext(c, user)
 	}
-	own := b.numbers[c] // no client has the number 0
+	own := b.places[c]
 	var first *posted
-	for which, list := range [2][]posted{b.own, b.linked} {
+	for _, list := range [2][]posted{b.own, b.linked} {
 		i, found := slices.BinarySearchFunc(list, after, posted.compare)
 		if found {
 			i++
 		}
-		for i < len(list) && (which == 0 && list[i].Client == own || !list[i].isFor(user)) {
+		for i < len(list) && (list[i].AnnouncementPlace == own || !list[i].isFor(user)) {
 			i++
 		}
 		if i < len(list) && (first == nil || list[i].compare(first.AnnouncementPlace) < 0) {
@@ -71,4 +77,24 @@ func (b *Bulletin[C]) Next(c C, uid uint32, after control.AnnouncementPlace) *co
 	}
 	a := first.Announcement
 	return &a
+}
+
+// NextChange returns the first change with a number above since of an announcement of others that c may read,
+// or could read before. If notify is true, c is notified of the next change.
+func (b *Bulletin[C]) NextChange(c C, uid uint32, since uint64, notify bool) *control.Change {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	user := b.Users.Of(uid)
+	if notify {
+		b.notifyNext(c, user)
+	}
+	return b.history.next(since, user, b.places[c])
+}
+
+// notifyNext makes the bulletin notify a client of the next change.
+func (b *Bulletin[C]) notifyNext(c C, user uint32) {
+	if b.readers == nil {
+		b.readers = make(map[C]*reader)
+	}
+	b.readers[c] = &reader{user: user, waits: true}
 }

@@ -31,4 +31,4 @@ func (e *Device) NotifyAnnouncements(told []*Client) {
 }
 
 // LeaveBoard withdraws what a client announces. The client is not notified any more.
-func (e *Device) LeaveBoard(c *Client) { e.NotifyAnnouncements(e.Bulletin.Leave(c, e.GUID)) }
+func (e *Device) LeaveBoard(c *Client) { e.NotifyAnnouncements(e.Bulletin.Leave(c)) }

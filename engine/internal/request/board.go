@@ -3,24 +3,23 @@
 package request
 
 import (
-	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/control"
 )
 
 // nextAnnouncement returns the first announcement after a place that is another client's and that this client
 // may read.
-func nextAnnouncement(c *Client, payload []byte) (control.Message, error) {
-	var m control.AnnouncementPlace
-	if err := control.Parse(control.OpNextAnnouncement, payload, &m); err != nil {
-		return nil, control.Errorf(control.CodeInvalid, "%v", err)
+func nextAnnouncement(c *Client, m *control.AnnouncementPlace) (control.Message, error) {
+	return c.Device.Bulletin.Next(c.Client, c.UID, *m), nil
+}
+
+// nextChange returns the first change of announcements after a number that is another client's and that this
+// client may know.
+func nextChange(c *Client, m *control.ChangesSince) (control.Message, error) {
+	if m.Notify > 1 {
+		return nil, control.Errorf(control.CodeInvalid, "notify %d; 0 and 1 are possible", m.Notify)
 	}
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	if c.Closed {
-		return nil, object.ErrClosed
-	}
-	return c.Device.Bulletin.Next(c.Client, c.UID, m), nil
+	return c.Device.Bulletin.NextChange(c.Client, c.UID, m.Since, m.Notify == 1), nil
 }
 
 // Announced returns the announcements of this device's clients.

@@ -153,16 +153,7 @@ func (c faulting) endFaults() {
 }
 
 // queryFault serves OpQueryFault.
-func queryFault(c *Client, payload []byte) (control.Message, error) {
-	var m control.FaultRule
-	if err := control.Parse(control.OpQueryFault, payload, &m); err != nil {
-		return nil, control.Errorf(control.CodeInvalid, "%v", err)
-	}
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	if c.Closed {
-		return nil, object.ErrClosed
-	}
+func queryFault(c *Client, m *control.FaultRule) (control.Message, error) {
 	n := 0
 	if c.faults.rules != nil {
 		n = len(c.faults.rules.Rules.Rules())

@@ -13,15 +13,7 @@ import (
 )
 
 // openBox gives this client a box for messages.
-func openBox(c *Client, payload []byte) (control.Message, error) {
-	if err := control.Parse(control.OpOpenBox, payload, &control.Empty{}); err != nil {
-		return nil, control.Errorf(control.CodeInvalid, "%v", err)
-	}
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	if c.Closed {
-		return nil, object.ErrClosed
-	}
+func openBox(c *Client, _ *control.Empty) (control.Message, error) {
 	number, err := c.Device.Boxes.Open(c.Client)
 	return &control.Box{Number: number}, err
 }

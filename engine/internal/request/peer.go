@@ -17,20 +17,44 @@ import (
 // opens sockets.
 
 // callerHandlers has the functions that serve requests on the caller's goroutine, not on the engine's thread.
-var callerHandlers = map[control.Op]func(c *Client, payload []byte) (control.Message, error){
+var callerHandlers = map[control.Op]callerHandler{
 	control.OpAddress: address,
 	control.OpSetPeer: setPeer,
 
 	control.OpAnnounce:         announce,
-	control.OpNextAnnouncement: nextAnnouncement,
+	control.OpNextAnnouncement: whileOpen(control.OpNextAnnouncement, nextAnnouncement),
+	control.OpNextChange:       whileOpen(control.OpNextChange, nextChange),
 	control.OpAnnounceTo:       announceTo,
 
-	control.OpOpenBox:     openBox,
+	control.OpOpenBox:     whileOpen(control.OpOpenBox, openBox),
 	control.OpSendMessage: sendMessage,
 	control.OpNextMessage: nextMessage,
 
 	control.OpSetFaults:  setFaults,
-	control.OpQueryFault: queryFault,
+	control.OpQueryFault: whileOpen(control.OpQueryFault, queryFault),
+}
+
+// A callerHandler serves a request with this payload.
+type callerHandler func(c *Client, payload []byte) (control.Message, error)
+
+// whileOpen returns a handler of requests of an operation, which serve serves while no other request of the
+// client is served, unless the client is closed.
+func whileOpen[M any, P interface {
+	*M
+	control.Message
+}](op control.Op, serve func(c *Client, m *M) (control.Message, error)) callerHandler {
+	return func(c *Client, payload []byte) (control.Message, error) {
+		var m M
+		if err := control.Parse(op, payload, P(&m)); err != nil {
+			return nil, control.Errorf(control.CodeInvalid, "%v", err)
+		}
+		c.Mu.Lock()
+		defer c.Mu.Unlock()
+		if c.Closed {
+			return nil, object.ErrClosed
+		}
+		return serve(c, &m)
+	}
 }
 
 // address returns the address at which queue pairs of other hosts reach those of this device.

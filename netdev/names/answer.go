@@ -106,7 +106,7 @@ func (r *reply) decide(z Zone) {
 	if c := r.question.Class; c != dnsmessage.ClassINET && c != dnsmessage.ClassANY {
 		return
 	}
-	name := strings.ToLower(r.question.Name.String())
+	name := lower(r.question.Name)
 	switch {
 	case name == Domain:
 		r.code, r.ours = dnsmessage.RCodeSuccess, true
@@ -119,6 +119,17 @@ func (r *reply) decide(z Zone) {
 			r.answerAddress(ip, z)
 		}
 	}
+}
+
+// lower is a name with the letters of ASCII in lower case: no others are equal (RFC 4343, 3).
+func lower(name dnsmessage.Name) string {
+	b := name.Data[:name.Length]
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
 }
 
 func (r *reply) answerHost(list []netip.Addr) {
@@ -218,7 +229,7 @@ func (r *reply) putAuthority(b *dnsmessage.Builder) error {
 		return err
 	}
 	zone := authority.NS
-	if !strings.HasSuffix(strings.ToLower(r.question.Name.String()), Domain) {
+	if !strings.HasSuffix(lower(r.question.Name), Domain) {
 		zone = r.question.Name // of an address
 	}
 	h := dnsmessage.ResourceHeader{Name: zone, Class: dnsmessage.ClassINET, TTL: ttlNone}

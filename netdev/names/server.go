@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -58,6 +59,7 @@ func (s *Server) Listen(list []netip.Addr) {
 			delete(s.at, ip)
 		}
 	}
+	maps.DeleteFunc(s.failed, func(ip netip.Addr, _ string) bool { return !slices.Contains(list, ip) })
 	for _, ip := range list {
 		if s.at[ip] != nil {
 			continue

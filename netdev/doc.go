@@ -75,6 +75,7 @@
 //   - memory.go: what --slots says; maps the memory
 //   - slots.go: reads and writes slots and signatures; whether slots are used at all: session.go
 //   - toolong.go: whether a packet is too long for its peer
-//   - unreachable.go: whether a packet without a peer, or too long for it, is answered, and by which error
+//   - answerable.go: whether a packet may be answered by an ICMP error
+//   - unreachable.go: by which error a packet without a peer, or too long for it, is answered, and how often
 //   - stats.go: counts; decides nothing
 package netdev

@@ -26,7 +26,7 @@ const unreachable = 0
 // packet is longer than mtu, the limit of the peer, so that programs get an error and do not wait. b begins
 // with the virtio header.
 func (in *Interface) answerICMP(b []byte, to netip.Addr, mtu int) {
-	if to.IsMulticast() || isICMPError(b[HeaderSize:], to) {
+	if !answerable(b[HeaderSize:], to) {
 		return
 	}
 	if now := time.Now(); now.Sub(in.answersSince) > answerSpan {
@@ -107,22 +107,6 @@ const (
 )
 
 func quoted(packet []byte) []byte { return packet[:min(len(packet), mostQuoted)] }
-
-// isICMPError reports whether a packet may be an ICMP error: those are not answered (RFC 1122, 3.2.2).
-func isICMPError(packet []byte, to netip.Addr) bool {
-	if to.Is4() {
-		at := int(packet[0]&15) * 4
-		if packet[9] != protocolICMP4 || len(packet) <= at {
-			return false
-		}
-		kind := ipv4.ICMPType(packet[at])
-		return kind != ipv4.ICMPTypeEcho && kind != ipv4.ICMPTypeEchoReply
-	}
-	return packet[6] == protocolICMP6 && len(packet) > ipv6.HeaderLen &&
-		packet[ipv6.HeaderLen] < firstInformational
-}
-
-const firstInformational = 128 // types of ICMPv6 below are errors
 
 // checksum is the Internet checksum of an even number of bytes (RFC 1071).
 func checksum(b []byte) uint16 {

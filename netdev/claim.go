@@ -5,6 +5,7 @@ package netdev
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 )
 
@@ -49,10 +50,23 @@ func (a *announcement) before(b *announcement) bool {
 	return a.claim == given || a.life < b.life
 }
 
-// ErrGaveWay says that an interface has picked an address that another interface keeps.
+// ErrGaveWay says that an interface has picked an address that another interface keeps. Clash wraps it.
 var ErrGaveWay = errors.New("the picked address is another interface's")
 
-// clash returns an error that wraps ErrGaveWay if another interface keeps an address that this one has
+// A Clash is the error of an interface that has to give up an address.
+type Clash struct {
+	Address netip.Addr
+	Name    string // of the interface that keeps it
+	Engine  uint64 // GUID of its engine
+}
+
+func (c *Clash) Error() string {
+	return fmt.Sprintf("netdev: %v: interface %s of engine %016x: %v", c.Address, c.Name, c.Engine, ErrGaveWay)
+}
+
+func (c *Clash) Unwrap() error { return ErrGaveWay }
+
+// clash returns a Clash if another interface keeps an address that this one has
 // picked.
 func (in *Interface) clash(found *announcement, device uint64) error {
 	if in.cfg.Picked == nil || found.life == in.life {
@@ -64,7 +78,7 @@ func (in *Interface) clash(found *announcement, device uint64) error {
 	}
 	for _, ip := range found.addresses {
 		if slices.Contains(in.cfg.Addresses, ip) && slices.Contains(in.addresses(), ip) {
-			return fmt.Errorf("netdev: %v: interface %s of engine %016x: %w", ip, found.name, device, ErrGaveWay)
+			return &Clash{Address: ip, Name: found.name, Engine: device}
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ type Config struct {
 	Slots     *Slots       // shared memory for packets; nil: none
 	Host      string       // name under which peers find the interface (CheckHost); "": under none
 
-	// Picked is what Pick has returned for the same Context, with the Addresses. Run then returns ErrGaveWay
+	// Picked is what Pick has returned for the same Context, with the Addresses. Run then returns a Clash
 	// when another interface has one of them that comes before this one.
 	Picked *Picked
 

@@ -38,6 +38,10 @@ type Picks struct {
 	// starts again picks the address that it had, if that is still free.
 	Seed string
 
+	// Kept are addresses that are not picked, such as those of a Clash: a link that comes up later than
+	// within half a second does not show yet that another interface has them.
+	Kept []netip.Addr
+
 	Name     string // as in Config
 	AllUsers bool   // as in Config
 }
@@ -187,6 +191,9 @@ func (b *bidder) giveWay(others []announcement) (changed bool, err error) {
 	taken := make(map[netip.Addr]bool)
 	lost := make(map[netip.Addr]bool)
 	own := b.announcement()
+	for _, ip := range b.Kept {
+		taken[ip], lost[ip] = true, true
+	}
 	for i := range others {
 		for _, ip := range others[i].addresses {
 			taken[ip] = true

@@ -144,7 +144,17 @@ func TestGivesWay(t *testing.T) {
 			}
 			require.NoError(t, other.Announce(said.put(nil)))
 			if c.gives {
-				require.ErrorIs(t, <-done, ErrGaveWay)
+				err := <-done
+				require.ErrorIs(t, err, ErrGaveWay)
+				var clash *Clash
+				require.ErrorAs(t, err, &clash)
+				require.Equal(t, n.addr, clash.Address)
+				// It does not pick this address again, though the other does not show up any more.
+				require.NoError(t, other.Announce(nil))
+				p := Picks{Prefixes: prefixes("10.8.0.0/29"), Seed: "a", Kept: []netip.Addr{clash.Address}}
+				got, err := Pick(t.Context(), other, p)
+				require.NoError(t, err)
+				require.NotEqual(t, n.addr, got.Addresses[0].Addr())
 				return
 			}
 			friend := start(t, socket, "10.8.0.9")

@@ -221,9 +221,11 @@ const mostGiven = 8
 func (f *netFlags) runAgain(ctx context.Context, w wanted, stdout io.Writer) (err error) {
 	for range 1 + mostGiven {
 		err = f.run(ctx, w, stdout)
-		if !errors.Is(err, netdev.ErrGaveWay) {
+		var clash *netdev.Clash
+		if !errors.As(err, &clash) {
 			return err
 		}
+		w.picks.Kept = append(w.picks.Kept, clash.Address)
 		w.cfg.Log.Warn("the interface begins anew with another address", "why", err.Error())
 	}
 	return hintf("give an address: --addr", "net up: %w", err)

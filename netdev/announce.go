@@ -39,6 +39,7 @@ const (
 
 	flagPicked = 1 // the addresses are picked by the interface, not given by a user
 	flagBid    = 2 // with flagPicked: the interface does not have them yet
+	flagToAll  = 4 // users other than the interface's read the announcement
 )
 
 // An announcement describes an interface. It changes when addresses do, not with sessions: so the news of a
@@ -51,6 +52,7 @@ type announcement struct {
 	name      string
 	addresses []netip.Addr
 	claim     claim  // how firmly it has the addresses
+	toAll     bool   // announced to all users
 	host      string // under which it is found, a label (CheckHost); "": under none
 }
 
@@ -66,7 +68,7 @@ var errNotOurs = errors.New("not of a network interface")
 //	8   life, 8
 //	16  number of slots, 4
 //	20  number of addresses, 2
-//	22  flags, 1: flagPicked, flagBid
+//	22  flags, 1: flagPicked, flagBid, flagToAll
 //	23  length of the host's name, 1
 //	24  name, 16, 0 behind it
 //	40  addresses, 16 each; IPv4 mapped
@@ -80,7 +82,11 @@ func (a *announcement) put(b []byte) []byte {
 	b = be.AppendUint64(b, a.life)
 	b = be.AppendUint32(b, uint32(a.slots))
 	b = be.AppendUint16(b, uint16(len(a.addresses)))
-	b = append(b, a.claim.flags(), byte(len(a.host)))
+	flags := a.claim.flags()
+	if a.toAll {
+		flags |= flagToAll
+	}
+	b = append(b, flags, byte(len(a.host)))
 	var name [maxName]byte
 	copy(name[:], a.name)
 	b = append(b, name[:]...)
@@ -104,7 +110,8 @@ func parseAnnouncement(b []byte) (a announcement, err error) {
 	}
 	addresses, host := int(be.Uint16(b[20:])), int(b[23])
 	var known bool
-	a.claim, known = claimOf(b[22])
+	a.claim, known = claimOf(b[22] &^ flagToAll)
+	a.toAll = b[22]&flagToAll != 0
 	switch {
 	case b[4] != announceVersion:
 		return a, fmt.Errorf("it has version %d; this interface has version %d", b[4], announceVersion)
@@ -113,7 +120,7 @@ func parseAnnouncement(b []byte) (a announcement, err error) {
 	case addresses > MaxAddresses || host > MaxHost:
 		return a, fmt.Errorf("it announces %d addresses and a host's name of %d bytes; %d and %d are possible", addresses, host, MaxAddresses, MaxHost)
 	case !known:
-		return a, fmt.Errorf("it has flags 0x%x; 0, 1 and 3 are possible", b[22])
+		return a, fmt.Errorf("it has flags 0x%x; 0, 1 and 3 are possible, and 4 more", b[22])
 	case len(b) != headSize+addresses*addressSize+host:
 		return a, fmt.Errorf("it announces %d addresses and a host's name of %d bytes in %d bytes", addresses, host, len(b))
 	case a.area >= maxAreas || a.slots > maxSlots:
@@ -132,7 +139,7 @@ func parseAnnouncement(b []byte) (a announcement, err error) {
 // same reports whether an interface announces the same as before.
 func (a *announcement) same(b *announcement) bool {
 	return a.life == b.life && a.mtu == b.mtu && a.area == b.area && a.slots == b.slots && a.name == b.name &&
-		a.claim == b.claim && a.host == b.host && slices.Equal(a.addresses, b.addresses)
+		a.claim == b.claim && a.toAll == b.toAll && a.host == b.host && slices.Equal(a.addresses, b.addresses)
 }
 
 // printable returns a name for the log.
@@ -147,7 +154,7 @@ func printable(b []byte) string {
 // announce announces this interface, if its announcement has changed.
 func (in *Interface) announce() error {
 	a := announcement{life: in.life, mtu: in.cfg.MTU, area: -1, name: in.cfg.Name,
-		addresses: in.addresses(), host: in.cfg.Host}
+		addresses: in.addresses(), host: in.cfg.Host, toAll: in.cfg.AllUsers}
 	if in.cfg.Picked != nil {
 		a.claim = picked
 	}

@@ -40,12 +40,16 @@ func claimOf(flags byte) (c claim, known bool) {
 }
 
 // before reports whether an interface keeps an address that another one has, too. Of two that have picked it
-// this is the one with the lower life. All interfaces come to the same result, because a and b announce what
-// it depends on. If users have given the address to both, neither gives way: both go on, and each peer
-// takes the one that it has known first.
+// this is the one that announces it to all users: it does not see the other if that is another user's. If
+// both do, or none does, it is the one with the lower life. All interfaces come to the same result, because a
+// and b announce what it depends on. If users have given the address to both, neither gives way: both go on,
+// and each peer takes the one that it has known first.
 func (a *announcement) before(b *announcement) bool {
 	if a.claim != b.claim {
 		return a.claim < b.claim
+	}
+	if a.toAll != b.toAll && a.claim != given {
+		return a.toAll
 	}
 	return a.claim == given || a.life < b.life
 }
@@ -72,7 +76,7 @@ func (in *Interface) clash(found *announcement, device uint64) error {
 	if in.cfg.Picked == nil || found.life == in.life {
 		return nil
 	}
-	own := announcement{life: in.life, claim: picked}
+	own := announcement{life: in.life, claim: picked, toAll: in.cfg.AllUsers}
 	if own.before(found) {
 		return nil
 	}

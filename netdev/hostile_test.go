@@ -258,7 +258,7 @@ func TestHostileAnnouncements(t *testing.T) {
 		"length":       {bytes: func(b *[]byte) { *b = (*b)[:len(*b)-1] }, why: "it announces 1 addresses and a host's name of 0 bytes in 55 bytes"},
 		"long host":    {bytes: func(b *[]byte) { (*b)[23] = 200 }, why: "it announces 1 addresses and a host's name of 200 bytes; 4 and 63 are possible"},
 		"host":         {change: func(x *announcement) { x.host = "a.b" }, why: `it announces the host's name \"a.b\", which is no label`},
-		"flags":        {bytes: func(b *[]byte) { (*b)[22] = 2 }, why: "it has flags 0x2; 0, 1 and 3 are possible"},
+		"flags":        {bytes: func(b *[]byte) { (*b)[22] = 2 }, why: "it has flags 0x2; 0, 1 and 3 are possible, and 4 more"},
 		"addresses":    {bytes: func(b *[]byte) { (*b)[20] = 200 }, why: "it announces 51201 addresses"},
 		"area":         {change: func(x *announcement) { x.area = maxAreas }, why: "it announces area 16"},
 		"another name": {why: "it cannot be dialled: it listens under no name"},
@@ -302,7 +302,7 @@ func TestHostileAnnouncements(t *testing.T) {
 
 func FuzzAnnouncement(f *testing.F) {
 	f.Add([]byte{})
-	full := announcement{life: 1, mtu: 65520, area: 3, slots: 17, name: "nicless0n", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("fd00::1")}, claim: picked, host: "web-1"}
+	full := announcement{life: 1, mtu: 65520, area: 3, slots: 17, name: "nicless0n", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("fd00::1")}, claim: picked, host: "web-1", toAll: true}
 	f.Add(full.put(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := parseAnnouncement(b)

@@ -159,7 +159,8 @@ func candidate(p netip.Prefix, seed string, n uint64) netip.Addr {
 }
 
 func (b *bidder) announcement() *announcement {
-	return &announcement{life: b.life, area: -1, name: b.Name, addresses: b.addresses, claim: bid}
+	return &announcement{life: b.life, area: -1, name: b.Name, addresses: b.addresses, claim: bid,
+		toAll: b.AllUsers}
 }
 
 func (b *bidder) picked() *Picked {

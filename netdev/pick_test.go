@@ -35,7 +35,7 @@ func TestBiddersEndApart(t *testing.T) {
 		var all []*bidder
 		said := make([]announcement, n) // what each announces now
 		for i := range n {
-			b, err := newBidder(Picks{Prefixes: p, Seed: fmt.Sprint(i % seeds)}, uint64(i+1))
+			b, err := newBidder(Picks{Prefixes: p, Seed: fmt.Sprint(i % seeds), AllUsers: i%3 == 0}, uint64(i+1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,20 +125,25 @@ func TestPick(t *testing.T) {
 	require.Equal(t, all[3].Addresses, again.Addresses)
 }
 
-// An interface that has picked its address gives way to one that was given the same, or has the lower life;
-// it stays if the other has the higher life, or only tries the address. One that tries is no peer.
+// An interface that has picked its address gives way to one that was given the same, has the lower life, or
+// announces to all users and may not know of it; it stays if the other has the higher life, or only tries the
+// address. One that tries is no peer.
 func TestGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		claim claim
 		lower bool
+		toAll bool
 		gives bool
-	}{{given, false, true}, {picked, true, true}, {picked, false, false}, {bid, true, false}} {
+	}{
+		{claim: given, gives: true}, {claim: picked, lower: true, gives: true}, {claim: picked}, {claim: bid, lower: true},
+		{claim: picked, toAll: true, gives: true}, {claim: bid, lower: true, toAll: true},
+	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			socket := serve(t)
 			var log lines
 			n, done := startPicked(t, socket, &log)
 			other := client(t, socket)
-			said := announcement{life: n.in.life + 1, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{n.addr}, claim: c.claim}
+			said := announcement{life: n.in.life + 1, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{n.addr}, claim: c.claim, toAll: c.toAll}
 			if c.lower {
 				said.life = n.in.life - 1
 			}

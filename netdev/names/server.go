@@ -20,6 +20,10 @@ const (
 	MaxQuery       = 1232 // bytes of a query: what EDNS suggests for every network
 	MaxConnections = 16   // TCP connections of an address at one time; more are closed at once
 
+	// connectionsOfOne is how many of them may come from one address. A resolver needs one, and a node with
+	// four addresses leaves four to others.
+	connectionsOfOne = 3
+
 	// connectionTime is how long a connection may stay without a query, or take for one.
 	connectionTime = 5 * time.Second
 
@@ -169,12 +173,24 @@ func (s *socket) serveTCP(z Zone) {
 func (s *socket) keep(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.open) >= MaxConnections {
+	if s.closed || len(s.open) >= MaxConnections || s.connectionsOf(c) >= connectionsOfOne {
 		return false
 	}
 	s.open[c] = true
 	return true
 }
+
+// connectionsOf is how many connections the client of a new one has.
+func (s *socket) connectionsOf(c net.Conn) (n int) {
+	for other := range s.open {
+		if client(other) == client(c) {
+			n++
+		}
+	}
+	return n
+}
+
+func client(c net.Conn) netip.Addr { return c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr() }
 
 func (s *socket) drop(c net.Conn) {
 	_ = c.Close()

@@ -2,6 +2,8 @@ package names
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -49,8 +51,12 @@ func TestServer(t *testing.T) {
 // More connections than there may be are closed; the others go on, and a query that is too long ends its own.
 func TestConnections(t *testing.T) {
 	_, at := listen(t)
+	dialled := 0
 	dial := func() net.Conn {
-		c, err := net.Dial("tcp", at)
+		from := net.ParseIP(fmt.Sprint("127.0.1.", 1+dialled/connectionsOfOne))
+		dialled++
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}
+		c, err := d.Dial("tcp", at)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
@@ -92,4 +98,30 @@ func TestAddressIsNotThere(t *testing.T) {
 	}
 	require.Len(t, s.at, 1)
 	require.Equal(t, 1, strings.Count(log.String(), "names are not answered at an address"), log.String())
+}
+
+// A client that keeps all the connections that it gets leaves some to others.
+func TestConnectionsOfOthers(t *testing.T) {
+	_, at := listen(t)
+	dial := func(from string) net.Conn {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		c, err := d.Dial("tcp", at)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	answers := func(c net.Conn) bool {
+		q := ask(t, "four.nicless.", typeA)
+		_, _ = c.Write(append([]byte{0, byte(len(q))}, q...))
+		_, err := io.ReadFull(c, make([]byte, 40))
+		return err == nil
+	}
+	var has int
+	for range MaxConnections {
+		if answers(dial("127.0.0.2")) {
+			has++
+		}
+	}
+	require.Equal(t, connectionsOfOne, has)
+	require.True(t, answers(dial("127.0.0.3")))
 }

@@ -199,7 +199,8 @@ func (p *Pool) sound(m extent) bool {
 	return lost == 0
 }
 
-// mostReturns is how many pages that were set aside are looked at in one look.
+// mostReturns is how many pages may still be lost in one look at those that were set aside: these cost a
+// fault each. The others cost a load.
 const mostReturns = 64
 
 // takeBack looks once in mostRest whether pages that were set aside are there again: the file has become
@@ -210,14 +211,15 @@ func (p *Pool) takeBack(ran time.Duration) {
 		return
 	}
 	s.returns = ran + mostRest
-	looks := 0
+	faults := 0
 	for page := range s.lost {
-		looks++
-		if looks > mostReturns {
-			break
-		}
 		if p.present(p.part+p.header.ringsAt()+uint64(page)*shm.PageSize, shm.PageSize) {
 			s.takeBack(page)
+			continue
+		}
+		faults++
+		if faults == mostReturns {
+			break
 		}
 	}
 	p.reportRoom()

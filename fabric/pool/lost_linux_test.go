@@ -233,3 +233,16 @@ func TestProcessesLoseMemory(t *testing.T) {
 	talks(12)
 	require.NoError(t, p.Close())
 }
+
+// A file that was shorter for a moment costs no memory for long.
+func TestLostPagesComeBackSoon(t *testing.T) {
+	p := newSizedWorld(t, 1, 4<<20).mustStart(Config{Nodes: 2}).pool
+	all := p.share.pages()
+	require.Greater(t, all, uint64(4*mostReturns))
+	for page := range uint32(all) {
+		p.share.setAside(page)
+	}
+	require.Zero(t, p.share.pages())
+	p.takeBack(p.clock.ran)
+	require.Equal(t, all, p.share.pages(), "all of them are there")
+}

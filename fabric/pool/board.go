@@ -67,17 +67,19 @@ func (v *view) posted(part, known uint64) (list []board.Entry, sequence uint64, 
 //
 // Observe: first line of the board or of the summary, its sequence first. Published by view.postAt.
 func (v *view) postedAt(at, known uint64, most int) (list []byte, sequence uint64, err error) {
-	var b [boardSize]byte
-	v.read(at, b[:boardHead])
-	sequence = be.Uint64(b[0:])
-	n := be.Uint64(b[8:])
+	var head [boardHead]byte
+	v.read(at, head[:])
+	sequence = be.Uint64(head[0:])
+	n := be.Uint64(head[8:])
 	switch {
 	case sequence == known:
 		return nil, sequence, errUnchanged
 	case n > uint64(most):
 		return nil, sequence, fmt.Errorf("its list has %d bytes; %d are possible", n, most)
 	}
-	v.read(at+boardHead, b[boardHead:boardHead+words(int(n))])
+	b := make([]byte, boardHead+words(int(n)))
+	copy(b, head[:])
+	v.read(at+boardHead, b[boardHead:])
 	if be.Uint64(b[56:]) != describeSum(b[:boardHead+n]) {
 		return nil, sequence, errTorn
 	}

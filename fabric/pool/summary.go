@@ -102,14 +102,30 @@ func (p *Pool) countLook() error {
 	return p.guard(func() error { p.report(func(l *life) { l.looks++ }); return nil })
 }
 
-// take takes the summary of a node if the node has written it since the look.
+// take takes the summary of a node if the node has written it since the look, and is still the same engine:
+// its number may be another one's now.
 func (p *Pool) take(all map[uint64]string, n *seenSummary) {
 	if !n.missing {
 		return
 	}
-	if s, _, err := p.readSummary(n.part, n.before); err == nil {
+	s, _, err := p.readSummary(n.part, n.before)
+	if err == nil && p.engineAt(n.part) == n.guid {
 		all[n.guid], n.missing = s, false
 	}
+}
+
+// engineAt returns the GUID that the description in a part has, 0 if it is not complete.
+func (p *Pool) engineAt(part uint64) (guid uint64) {
+	_ = p.guard(func() error {
+		p.own.Lock() // which guards view.cache
+		defer p.own.Unlock()
+		d, _, err := p.view.described(part)
+		if err == nil {
+			guid = d.guid
+		}
+		return nil
+	})
+	return guid
 }
 
 // readSummary returns the summary in a node's part, or an error if it is as it was, or is not complete.

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -46,12 +47,15 @@ func (p *Pool) comeBack(now time.Time) bool {
 	if now.Before(a.until) {
 		return false
 	}
-	if !p.present(0, headerSize) || !p.findPlace() {
+	h, err := p.tryHeader()
+	blank := errors.Is(err, errBlank) || errors.Is(err, errDamaged)
+	ours := blank || err == nil && h == p.header // or else watch joins what is there now, if it suits
+	if p.locate(err) != nil || ours && !p.findPlace() {
 		a.until = now.Add(a.rest)
 		a.rest = min(2*a.rest, mostRest)
 		return false
 	}
-	if _, err := p.readHeader(); err != nil {
+	if blank {
 		p.format(&p.header) // as it was; other nodes that come back write the same bytes
 	}
 	p.cfg.Log.Info("this node comes back into the pool", "link", p.Name(), "node", p.number)
@@ -63,21 +67,38 @@ func (p *Pool) comeBack(now time.Time) bool {
 // findPlace reports whether there is a part for this node. It may get another number.
 func (p *Pool) findPlace() bool {
 	h := &p.header
-	if p.present(h.partAt(p.number), h.ringsAt()) {
-		return true
+	there := p.present(h.partAt(p.number), h.ringsAt())
+	var err error
+	if there {
+		err = p.guard(func() error { return p.reclaim(h) })
+		if err == nil {
+			return true
+		}
 	}
-	if p.cfg.Node != AnyNode {
+	switch {
+	case p.cfg.Node == AnyNode:
+		err = p.guard(func() error { return p.elect(p.run, h) })
+		if err == nil && !p.present(h.partAt(p.number), h.ringsAt()) {
+			err = fmt.Errorf("the pages of node %d are lost, too", p.number)
+		}
+		if err == nil {
+			return true
+		}
+		err = fmt.Errorf("this node's own pages are lost, and it has found no other number: %w", err)
+	case !there:
 		return false
 	}
-	err := p.guard(func() error { return p.elect(p.run, h) })
-	if err == nil && !p.present(h.partAt(p.number), h.ringsAt()) {
-		err = fmt.Errorf("the pages of node %d are lost, too", p.number)
+	p.absence.why = err.Error()
+	p.lost, p.changed = p.absence.why, true
+	return false
+}
+
+// reclaim returns an error if another engine has become this node while its pages were lost.
+func (p *Pool) reclaim(h *header) error {
+	if p.view.life(h.partAt(p.number)).epoch == p.epoch.Load() {
+		return nil // they are as this node has left them
 	}
-	if err != nil {
-		p.absence.why = fmt.Sprintf("this node's own pages are lost, and it has found no other number: %v", err)
-		p.lost, p.changed = p.absence.why, true
-	}
-	return err == nil
+	return p.claim(p.run, h)
 }
 
 // reportLeft says to the others that this node is not there, if they can still read it.

@@ -272,10 +272,11 @@ func (p *Pool) Close() (err error) {
 			p.stop()
 		}
 		p.loops.Wait()
-		_ = p.guard(func() error {
-			p.leave(closedHere)
-			return nil
-		})
+		leave := func() error { p.leave(closedHere); return nil }
+		if p.guard(leave) != nil {
+			p.gone.Store(true) // its own pages are lost, so nothing is written there
+			_ = p.guard(leave)
+		}
 		err = p.close()
 	})
 	return err

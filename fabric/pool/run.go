@@ -110,8 +110,7 @@ func (p *Pool) watch() {
 			p.leave(fmt.Sprintf("the pool is not usable now: %v", err))
 			break
 		}
-		p.leave("the pool was formatted anew")
-		p.join(h)
+		p.rejoin(h)
 	}
 	if p.lost == "" {
 		p.look(now, ran)
@@ -124,6 +123,24 @@ func (p *Pool) watch() {
 	}
 	p.setPace(ran)
 	p.publish()
+}
+
+// rejoin joins a pool that was formatted anew. This node may have a number that the pool does not have now,
+// or that another engine has: then it takes another one, if it was given none.
+func (p *Pool) rejoin(h header) {
+	p.leave("the pool was formatted anew")
+	err := fmt.Errorf("it has %d nodes now, 0 to %d, and this is node %d", h.nodes, h.nodes-1, p.number)
+	if p.number < h.nodes {
+		err = p.claim(p.run, &h)
+	}
+	if err != nil && p.cfg.Node == AnyNode {
+		err = p.elect(p.run, &h)
+	}
+	if err != nil {
+		p.lost, p.changed = fmt.Sprintf("the pool was formatted anew: %v", err), true
+		return
+	}
+	p.join(h)
 }
 
 // tryHeader is readHeader, with an error if the page is lost.

@@ -208,3 +208,21 @@ func TestHostileKeepsNoMemory(t *testing.T) {
 	require.GreaterOrEqual(t, least+(mostFences+1)*ring, h.pages())
 	talk(t, w, n[0], n[2])
 }
+
+// A node dies, or leaves, while queue pairs of it use the rings. The other node, which has none, gives them
+// back.
+func TestRingsOfTheDeadAreGivenBack(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		w, n := needWorld(t, 1, 4<<20, 2, Config{})
+		free := n[0].pool.share.pages()
+		talk(t, w, n[0], n[1])
+		n[1].ports[0].queuePairs = 1
+		w.until(3*lookTime, func() bool { return n[0].link(1).pair.theirsUsed }, "they are used")
+		if leaves {
+			require.NoError(t, n[1].pool.Close())
+		}
+		w.kill(n[1])
+		w.until(soonDead+quietTime+3*lookTime, func() bool { return n[0].link(1).pair == nil }, "given back")
+		w.until(fenceTime+time.Second, func() bool { return n[0].pool.share.pages() == free }, "the memory is free")
+	}
+}

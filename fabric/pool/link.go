@@ -82,6 +82,9 @@ func (l *link) step(now time.Time, ran time.Duration) {
 	if why := l.recordLife(&seen, ran); why != "" {
 		l.withdrawBoard()
 		l.down(why)
+		if l.pair != nil {
+			l.pair.theirsUsed = false // or this node would never give them back
+		}
 		l.giveBack(ran)
 		return
 	}

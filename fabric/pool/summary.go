@@ -98,6 +98,8 @@ func (p *Pool) Summaries(ctx context.Context, d time.Duration) map[uint64]string
 const lookAgain = 15 * tick
 
 // countLook says to the others that this node looks.
+//
+// Publish: count of the looks. Observed by view.life of other nodes.
 func (p *Pool) countLook() error {
 	return p.guard(func() error { p.report(func(l *life) { l.looks++ }); return nil })
 }

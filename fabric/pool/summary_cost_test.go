@@ -1,7 +1,9 @@
 package pool
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -34,4 +36,33 @@ func TestSummaryOfAnotherEngine(t *testing.T) {
 	all := make(map[uint64]string)
 	a.pool.take(all, &look)
 	require.Empty(t, all)
+}
+
+// Between hosts whose caches are not coherent, looks and summaries are written back and read anew.
+func TestSummariesWithoutCoherence(t *testing.T) {
+	w := newIncoherentWorld(t, 1)
+	a, b := w.mustStart(Config{}), w.mustStart(Config{Node: 1})
+	w.pass(10 * tick)
+	for i := range 20 {
+		before := b.pool.looked.Load()
+		require.False(t, before)
+		_, sequence, _ := a.pool.readSummary(b.pool.part, 0)
+		require.NoError(t, a.pool.countLook())
+		seen := false
+		w.until(time.Second, func() bool {
+			select {
+			case <-b.pool.summarize:
+				seen = true
+			default:
+			}
+			return seen
+		}, "the look is seen")
+		want := fmt.Sprint("summary ", i)
+		require.NoError(t, b.pool.putSummary(want))
+		s, _, err := a.pool.readSummary(b.pool.part, sequence)
+		require.NoError(t, err)
+		require.Equal(t, want, s)
+		require.Equal(t, b.guid, a.pool.engineAt(b.pool.part))
+	}
+	require.Empty(t, w.problems())
 }

@@ -17,11 +17,15 @@ const maxHistory = 8192
 // A history is which announcements have changed, from the one that has not changed for longest. A place is in
 // it once for each user that could read it before or after a change, so one client that announces something
 // else all the time displaces nothing of others.
+//
+// The cost of a change does not grow with the history, because a node of a pool may cause more than 1,000 in
+// each tick: a change that was followed by another one of the same place stays in list until half of all are
+// such.
 type history struct {
-	list    []noted // sorted by number
-	numbers map[change]uint64
-	newest  uint64 // the number of the newest change
-	dropped uint64 // the number of the newest change that is not in list because of maxHistory
+	list    []noted           // sorted by number; with changes that are not in numbers any more
+	numbers map[change]uint64 // of the newest change of each
+	newest  uint64            // the number of the newest change
+	dropped uint64            // the number of the newest change that is not in list because of maxHistory
 }
 
 // A change is where something has changed, and whose clients may know it.
@@ -52,19 +56,23 @@ func (h *history) add(c change) {
 	if h.numbers == nil {
 		h.numbers = make(map[change]uint64)
 	}
-	if before, ok := h.numbers[c]; ok {
-		i := h.after(before)
-		h.list = slices.Delete(h.list, i-1, i)
-	}
-	if len(h.list) == maxHistory {
-		h.dropped = h.list[0].number
-		delete(h.numbers, h.list[0].change)
-		h.list = slices.Delete(h.list, 0, 1)
-	}
 	h.newest++
 	h.numbers[c] = h.newest
 	h.list = append(h.list, noted{c, h.newest})
+	for !h.has(h.list[0]) || len(h.numbers) > maxHistory {
+		if h.has(h.list[0]) {
+			h.dropped = h.list[0].number
+			delete(h.numbers, h.list[0].change)
+		}
+		h.list = h.list[1:]
+	}
+	if len(h.list) > 2*maxHistory {
+		h.list = slices.DeleteFunc(h.list, func(n noted) bool { return !h.has(n) })
+	}
 }
+
+// has reports whether a change in the list is the newest of its place.
+func (h *history) has(n noted) bool { return h.numbers[n.change] == n.number }
 
 // next returns the first change after a number that clients of a user may know, but not one of own.
 func (h *history) next(since uint64, user uint32, own control.AnnouncementPlace) *control.Change {
@@ -74,7 +82,7 @@ func (h *history) next(since uint64, user uint32, own control.AnnouncementPlace)
 		return answer
 	}
 	for _, n := range h.list[h.after(since):] {
-		if (n.to == board.AllUsers || n.to == user) && n.place != own {
+		if (n.to == board.AllUsers || n.to == user) && n.place != own && h.has(n) {
 			answer.AnnouncementPlace, answer.Number = n.place, n.number
 			break
 		}

@@ -121,7 +121,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	for i := range 2 * maxHistory {
 		announces(t, b, "loud", fmt.Sprint(i))
 	}
-	require.Len(t, b.history.list, 2)
+	require.Len(t, b.history.numbers, 2)
+	require.LessOrEqual(t, len(b.history.list), 2*maxHistory)
 	change := b.NextChange("a", 1000, 0, false)
 	require.Equal(t, control.Change{AnnouncementPlace: b.places["first"], Number: 1, Newest: 4 * maxHistory}, *change)
 	for i := range maxHistory {
@@ -129,7 +130,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		announces(t, b, c, "x")
 		b.Leave(c)
 	}
-	require.Len(t, b.history.list, maxHistory)
+	require.LessOrEqual(t, len(b.history.list), 2*maxHistory)
 	require.Len(t, b.history.numbers, maxHistory)
 	newest := b.history.newest
 	require.Equal(t, control.Change{Dropped: 1, Newest: newest}, *b.NextChange("a", 1000, 0, false))

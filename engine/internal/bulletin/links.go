@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nicless/nicless/internal/board"
+	"github.com/nicless/nicless/internal/control"
 )
 
 // A source is what one link says of one device.
@@ -30,25 +31,28 @@ func (b *Bulletin[C]) Set(link any, guid uint64, list []board.Entry) (notify []C
 	default:
 		b.sources[i].list = list
 	}
-	before := b.linked
-	b.linked = merge(b.sources)
-	return b.note(difference(before, b.linked))
+	// The list has no more to be changed than what is said of this device: a rack has some 60,000 entries.
+	from, _ := slices.BinarySearchFunc(b.linked, control.AnnouncementPlace{Device: guid}, posted.compare)
+	to := from
+	for to < len(b.linked) && b.linked[to].Device == guid {
+		to++
+	}
+	before, after := slices.Clone(b.linked[from:to]), b.postedOf(guid)
+	b.linked = slices.Replace(b.linked, from, to, after...)
+	return b.note(difference(before, after))
 }
 
-// merge returns the announcements of all sources, sorted. If several links lead to a device, the
-// first that has said something of it counts.
-func merge(sources []source) (all []posted) {
-	seen := make(map[uint64]bool)
-	for _, s := range sources {
-		if seen[s.guid] {
-			continue
-		}
-		seen[s.guid] = true
-		for _, e := range s.list {
-			p := posted{to: e.User}
-			p.Device, p.Client, p.Value = s.guid, e.Client, e.Value
-			all = append(all, p)
-		}
+// postedOf returns the announcements of a device, sorted. If several links lead to the device, the first that
+// has said something of it counts.
+func (b *Bulletin[C]) postedOf(guid uint64) (all []posted) {
+	i := slices.IndexFunc(b.sources, func(s source) bool { return s.guid == guid })
+	if i < 0 {
+		return nil
+	}
+	for _, e := range b.sources[i].list {
+		p := posted{to: e.User}
+		p.Device, p.Client, p.Value = guid, e.Client, e.Value
+		all = append(all, p)
 	}
 	slices.SortFunc(all, func(x, y posted) int { return x.compare(y.AnnouncementPlace) })
 	return all

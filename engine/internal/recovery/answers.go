@@ -46,6 +46,20 @@ func (a *Answers) begin(psn, sends uint32) {
 // forgo makes no answer that has come newer than those to come.
 func (a *Answers) forgo(sends uint32) { a.newest.order, a.floor.order = sends-1<<30, sends-1<<30 }
 
+// age keeps the numbers of sends comparable that happened long before the present one.
+func (a *Answers) age(sends uint32) {
+	a.newest.order, a.floor.order = recent(a.newest.order, sends), recent(a.floor.order, sends)
+}
+
+// recent returns the number of a send, or a later one that is as good as that, if there were more than 1<<30
+// sends since. sends is the number of sends.
+func recent(order, sends uint32) uint32 {
+	if sends-order > 1<<30 {
+		return sends - 1<<30
+	}
+	return order
+}
+
 // passed is called when everything before una is acknowledged.
 func (a *Answers) passed(una uint32) {
 	a.una = una

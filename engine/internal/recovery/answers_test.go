@@ -114,3 +114,31 @@ func TestTimeOfARepeatedRequest(t *testing.T) {
 		require.EqualValues(t, 5000, s.Path.RoundTrip.Mean())
 	}
 }
+
+// The numbers of sends begin anew after 2^32. While packets are lost all the time, a queue pair may send any
+// number of packets between two READs.
+func TestReadsAfterManySends(t *testing.T) {
+	for _, many := range []uint32{1 << 29, 1<<31 + 1<<20, 3 << 30} {
+		s := newReader(7)
+		s.comes(3, 0)
+		s.needs()
+		require.True(t, s.l.Selective)
+		for i := range uint32(4) { // the READs are answered; one WRITE after another follows
+			s.sent.sends += many / 4
+			una := s.psn(20 + i)
+			s.Note(&s.l, una, 1, una, false)
+			s.Received(&s.l, packet.AddPSN(una, 1), 0)
+		}
+		s.Kept.Clear(&s.store)
+		require.True(t, s.l.Selective)
+		s.first = s.psn(24)
+		s.Note(&s.l, s.first, 10, s.first, true)
+		s.Note(&s.l, s.psn(10), 10, s.psn(10), true)
+		s.Answered(&s.l, s.psn(0), 0, s.psn(10), 0)
+		s.Received(&s.l, s.psn(1), 0)
+		s.Repair(&s.l, s.psn(1), s.psn(20), s.psn(20))
+		for i := uint32(1); i < 20; i++ {
+			require.False(t, s.Needs(&s.l, s.psn(i)), "answer %d is on the way, after %d", i, many)
+		}
+	}
+}

@@ -88,6 +88,8 @@ func (s *State) Time(psn uint32, now uint64) { s.timed, s.timePSN, s.timedAt = t
 // packets, because the peer may have some of those: only reports do.
 func (s *State) Received(l *Limit, una uint32, now uint64) {
 	s.Answers.passed(una)
+	s.age(s.sent.sends)
+	s.sent.newest = recent(s.sent.newest, s.sent.sends)
 	if s.timed && packet.DiffPSN(una, s.timePSN) > 0 {
 		s.timed = false
 		if !s.timeCopy {

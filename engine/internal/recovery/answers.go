@@ -171,7 +171,8 @@ func (s *State) Run(l *Limit, psn, n uint32) (run uint32) {
 	if !s.Executed(psn) {
 		return n
 	}
-	for run = 1; run < min(n, together) && s.wants(l, packet.AddPSN(psn, run)); {
+	n = min(n, together, l.Window)
+	for run = 1; run < n && s.wants(l, packet.AddPSN(psn, run)); {
 		run++
 	}
 	return run

@@ -177,6 +177,15 @@ func (e *Early) Clear(s *Store) {
 // Taken returns how many packets are kept.
 func (s *Store) Taken() int { return s.taken }
 
+// Room returns how many packets a queue pair that keeps n may keep beyond those.
+func (s *Store) Room(n int) int {
+	left := len(s.packets) - s.taken
+	if left <= 0 || n > left/4 {
+		return 0
+	}
+	return (left-4*n)/5 + 1 // each makes what is left smaller
+}
+
 // room reports whether a queue pair that keeps n packets may keep another.
 func (s *Store) room(n int) bool {
 	left := len(s.packets) - s.taken

@@ -64,6 +64,18 @@ func (l *Limit) Lose(n uint32) {
 	l.grown, l.lossy = 0, true
 }
 
+// leastConfined is the smallest Window of Confine: when one answer is lost, few that were requested with it
+// have come for nothing.
+const leastConfined = 16
+
+// Confine makes the window no larger than the number of packets that can be kept. Otherwise all those after
+// a lost one are requested, and dropped, again and again.
+func (l *Limit) Confine(room int) {
+	if most := max(uint32(room), leastConfined); l.Window > most {
+		l.Window, l.grown, l.lossy = most, 0, true
+	}
+}
+
 // Fits reports whether n more packets may be sent together. una is the oldest PSN that is not acknowledged,
 // next that of the first of them. If none is on the way, any number may.
 func (l *Limit) Fits(una, next, n uint32) bool {

@@ -99,6 +99,23 @@ func TestMemoryOfEarlyPackets(t *testing.T) {
 	require.Zero(t, s.taken)
 }
 
+// Room is how many packets are kept until one is refused.
+func TestRoomForEarlyPackets(t *testing.T) {
+	s := NewStore()
+	for range 16 {
+		var e Early
+		room := s.Room(e.N)
+		for d := range uint32(Reach) {
+			if kept, _ := e.Keep(&s, &packetring.Packet{}, 0, 1+d, 1, 0); !kept {
+				break
+			}
+			require.Equal(t, room-e.N, s.Room(e.N))
+		}
+		require.Equal(t, room, e.N)
+		require.Zero(t, s.Room(e.N))
+	}
+}
+
 // Also queue pairs that keep one packet each take no more.
 func TestMemoryOfOneEarlyPacketEach(t *testing.T) {
 	s := NewStore()

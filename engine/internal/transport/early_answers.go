@@ -80,7 +80,11 @@ func (sh *sender) keepAnswer(p *object.Port, w *object.Wire, missing int32) (gap
 	if w.Guard.Answers.Doubtful(now) {
 		return false
 	}
-	kept, gap := s.Kept.Keep(&w.Port.Paths.Store, &p.Packet, r.UNA, p.BTH.PSN, 1, missing)
+	store := &w.Port.Paths.Store
+	kept, gap := s.Kept.Keep(store, &p.Packet, r.UNA, p.BTH.PSN, 1, missing)
+	if !kept {
+		r.Confine(s.Kept.N + store.Room(s.Kept.N))
+	}
 	w.Divert()
 	return kept && gap
 }

@@ -33,6 +33,7 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 	w.Losses = p.Paths.Join(w.From)
 	w.Losses.To = w.Path
 	if p.Settings.Loses && q.Reliable() {
+		w.Out.Full = min(w.Out.Full, recovery.Reach)
 		w.Recovery = recovery.NewState(w.Losses, w.Out.Full)
 		p.Resumed = slices.Grow(p.Resumed, p.Users)
 		sh.queryPeer(p, w.Losses)

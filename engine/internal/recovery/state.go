@@ -70,8 +70,8 @@ func (s *State) Note(l *Limit, psn, n, most uint32, reads bool) (times bool) {
 		l.Away -= min(n, l.Away) // it is on the way again
 	}
 	s.sent.note(psn, n, first, reads)
-	copied := reads && !first && l.Selective
-	if copied {
+	copied := reads && !first && (l.Selective || s.Path.Agreed)
+	if copied && l.Selective {
 		s.Answers.again(psn, s.sent.sends)
 	}
 	if s.timed || !first && !copied {

@@ -21,13 +21,20 @@ func (sh *sender) takeResults(p *object.Port, q *object.QP, info *packet.Info) {
 	w := q.Wire
 	r, s, psn := &w.Out, w.Recovery, p.BTH.PSN
 	m, missing := awaited(r, psn, s.Kept.Highest(r.UNA))
-	if m == nil || s.Kept.Has(r.UNA, psn) {
+	if m == nil {
 		p.Stats.Duplicates++
 		return
 	}
 	i := uint32(packet.DiffPSN(psn, m.PSN))
 	end := packet.AddPSN(m.PSN, min(m.PSNs, i-i%m.Part+m.Part))
 	other := s.Answered(&r.Limit, psn, p.BTH.Reserved7, end, sh.Now())
+	if s.Kept.Has(r.UNA, psn) {
+		p.Stats.Duplicates++
+		if other { // it has come again, but not what was requested with it
+			sh.repairAnswers(q, r.UNA)
+		}
+		return
+	}
 	s.Later = true
 	sh.takeResult(p, q, info)
 	gap := false

@@ -298,3 +298,35 @@ func TestRuleInSQD(t *testing.T) {
 		require.Empty(t, s.stalled())
 	}
 }
+
+// If the rules end while the answer to an atomic is lost, it comes: also when the memory for its result has
+// gone meanwhile, the responder does not execute the atomic again. Afterwards no rules are left.
+func TestEndOfRulesWithALostAnswer(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		s := newScene(t, Config{})
+		s.timed(7)
+		set, err := fault.NewSet(&fault.Rules{Rules: []fault.Rule{{Match: s.of(1), LoseAnswer: 3}}})
+		require.NoError(t, err)
+		d := s.p.h.c.Device
+		rules := d.SetFaults(set, nil)
+		binary.LittleEndian.PutUint64(s.far.mem[64:], 40)
+		index := s.p.post(ctrl(wqe.OpAtomicFA), s.far.raddr(64), wqe.Atomic{SwapAdd: 2}, s.local.data(0, 8))
+		s.settle()
+		s.p.scq.none()
+		s.executed(wqe.OpAtomicFA, nil)
+		if gone {
+			s.p.h.dereg(s.local.key)
+		}
+		d.EndFaults(rules)
+		s.settle()
+		s.executed(wqe.OpAtomicFA, nil)
+		require.Nil(t, s.p.q.Faults)
+		if gone {
+			s.failed(s.p.scq.one(), cqe.LocalProtection, index)
+			continue
+		}
+		require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
+		require.EqualValues(t, 40, binary.LittleEndian.Uint64(s.local.mem))
+		s.works()
+	}
+}

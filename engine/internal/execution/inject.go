@@ -80,7 +80,13 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	}
 	j := q.Job
 	if j != nil && q.Faults.Applied {
-		return sh.awaitAnswer(q)
+		done = sh.awaitAnswer(q)
+		if q.Job == nil {
+			q.Faults.Answered()
+			q.Faults = q.Faults.Rest() // the rules may have ended meanwhile
+			q.SetAside()
+		}
+		return done
 	}
 	if j != nil && !sh.ResumeJob(q) {
 		return 1 // in the next visit it is checked again

@@ -77,7 +77,7 @@ func Remove(q *QueuePair, r *Rules) *QueuePair {
 	q.removeLink(r)
 	q.work = without(q.work, r)
 	if q.Acts && q.From == r {
-		q.decided, q.action = 0, action{}
+		q.stop()
 	}
 	if b := q.Bell; b != nil {
 		n := len(b.counters)
@@ -88,11 +88,29 @@ func Remove(q *QueuePair, r *Rules) *QueuePair {
 			b.reset()
 		}
 	}
-	if len(q.work) == 0 && q.Bell == nil && q.Order == nil && q.Link == nil {
+	return q.Rest()
+}
+
+// stop ends the action of rules that end. A request that the responder has executed gets its answer now, and
+// is not executed again.
+func (q *QueuePair) stop() {
+	if q.Applied {
+		q.Acts, q.Over = false, true
+		return
+	}
+	q.decided, q.action = 0, action{}
+}
+
+// Rest returns q, or nil if no rules are left and no answer is still to come.
+func (q *QueuePair) Rest() *QueuePair {
+	if len(q.work) == 0 && q.Bell == nil && q.Order == nil && q.Link == nil && !q.Applied {
 		return nil
 	}
 	return q
 }
+
+// Answered says that the answer which was lost has come, or will never come.
+func (q *QueuePair) Answered() { q.Applied = false }
 
 // without takes the counters of rules out of a list.
 func without(list []counter, r *Rules) []counter {

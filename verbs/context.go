@@ -67,6 +67,7 @@ type uctx struct {
 	targets      map[uint32][]*qp       // handles of queue pairs of type XRC_RECV, by number
 	subscriber   *subscriber            // the subscriber of the process that opened the device
 	events       *os.File
+	listened     chan struct{} // closed when all of events has been passed on
 }
 
 // newContext opens a device for a process. The second result is the program's end of the
@@ -81,6 +82,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		targets: make(map[uint32][]*qp),
 		subs: eventTable{subscriptions: make(map[occasion][]*subscription),
 			handles: make(map[uint64]uint64)},
+		listened: make(chan struct{}),
 	}
 	x.opener, x.serial = p.opener, d.counts[kindNone].Add(1)-1
 	if err := x.charge(contextCost); err != nil {
@@ -133,6 +135,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	}
 	s.contexts[x.inode] = x
 	s.share(x.net)
+	s.watched.note(Began, x.lineage, x.uid)
 	go x.listen()
 	go x.await()
 	return x, theirs, nil
@@ -189,6 +192,7 @@ func (x *uctx) hungUp() (up bool) {
 
 // end destroys everything that was made in a context.
 func (x *uctx) end() {
+	x.passOn() // without the lock, which events of objects need
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ended {
@@ -243,6 +247,7 @@ func (x *uctx) end() {
 	clear(x.channels)
 	clear(x.numbers)
 	clear(x.targets)
+	x.s.watched.note(Ended, x.lineage, x.uid)
 }
 
 // request sends a request to the engine and returns its answer.

@@ -200,6 +200,7 @@ func (a *async) unsend(element uint64, sent uint32) (taken uint32) {
 // listen passes on the events that the engine sends for this context, until the context
 // ends.
 func (x *uctx) listen() {
+	defer close(x.listened)
 	var b [control.MaxMessage]byte
 	for {
 		n, err := x.events.Read(b[:])
@@ -215,6 +216,13 @@ func (x *uctx) listen() {
 			x.translate(&ev)
 		}
 	}
+}
+
+// passOn returns when all that the engine has sent for this context is passed on. A program that has polled
+// an error and ended gets the reason of the error.
+func (x *uctx) passOn() {
+	_ = unixsock.Control(x.events, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) })
+	<-x.listened
 }
 
 func (x *uctx) translate(ev *control.Event) {

@@ -87,6 +87,8 @@ func (s *Server) serve(ctx context.Context, accepted *net.UnixConn) {
 	p.memory.maps = openMaps(cred.Pid)
 	p.key = keyOf(conn, cred.Pid, cred.Uid)
 	p.lineage = lineage(cred.Pid)
+	s.watched.note(Began, p.lineage, p.uid)
+	defer s.watched.note(Ended, p.lineage, p.uid)
 	defer p.end()
 	stop := context.AfterFunc(ctx, func() { unixsock.HangUp(conn) })
 	defer stop()

@@ -18,13 +18,24 @@ import (
 )
 
 // A watcher is a process that connects to a second socket to read explanations: the lines
-// that the log has about programs of the watcher's own user. Each datagram has the lineage of
-// the program, a space, and a sentence. `nicless run --explain` prints the sentences about
-// programs that it has started, and about their descendants.
+// that the log has about programs of the watcher's own user. The first datagram is Watching.
+// Each of the others has the lineage of a program, a space, and a sentence; or Began or Ended
+// and a lineage. A watcher that waits for as many ends as there were beginnings of a process
+// has all sentences about it, however late this server learns that the process has ended.
+// `nicless run --explain` prints the sentences about programs that it has started, and about
+// their descendants.
 
-// WatchName is the name of the socket to which watchers connect. It is in the directory that
-// Serve makes.
-const WatchName = "explain.sock"
+const (
+	// WatchName is the name of the socket to which watchers connect. It is in the directory that
+	// Serve makes.
+	WatchName = "explain.sock"
+	// Watching is the first datagram. Explanations of programs that begin after it has come are not missed.
+	Watching = "watching"
+	// Began is the begin of a datagram: a process has connected, or opened a device.
+	Began = "+ "
+	// Ended is the begin of a datagram: the end of that, after its last explanation.
+	Ended = "- "
+)
 
 // watchers are the connections of watchers. Safe for concurrent use.
 type watchers struct {
@@ -79,17 +90,29 @@ func (w *watchers) send(lineage string, uid uint32, format string, args ...any) 
 	if len(w.all) == 0 {
 		return
 	}
-	line := fmt.Appendf(nil, "%s "+format, append([]any{lineage}, args...)...)
+	w.sendLine(uid, fmt.Appendf(nil, "%s "+format, append([]any{lineage}, args...)...))
+}
+
+// note sends that something of the program with this lineage began or ended (Began, Ended).
+func (w *watchers) note(begin, lineage string, uid uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sendLine(uid, []byte(begin+lineage))
+}
+
+// sendLine sends a line to the watchers of a user. The caller holds mu.
+func (w *watchers) sendLine(uid uint32, line []byte) {
 	for conn, owner := range w.all {
-		if owner != uid {
-			continue
-		}
-		if raw, err := conn.SyscallConn(); err == nil {
-			_ = raw.Control(func(fd uintptr) {
-				_ = unix.Send(int(fd), line, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-			})
+		if owner == uid {
+			sendTo(conn, line)
 		}
 	}
+}
+
+func sendTo(conn *net.UnixConn, line []byte) {
+	_ = unixsock.Control(conn, func(fd int) error {
+		return unix.Send(fd, line, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
 }
 
 // accept takes connections until the listener is closed.
@@ -129,6 +152,7 @@ func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 	if w.all == nil {
 		w.all = make(map[*net.UnixConn]uint32)
 	}
+	sendTo(conn, []byte(Watching)) // before all others, which need mu
 	w.all[conn] = uid
 	go w.await(conn, uid)
 	return true

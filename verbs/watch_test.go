@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -34,13 +36,20 @@ func TestWatchers(t *testing.T) {
 		await.Until(t, "as many watch as should", func() bool { return watched() == n }, func() any { return watched() })
 	}
 	wait(1)
+	b := make([]byte, 1024)
+	read := func() string {
+		n, err := conn.Read(b)
+		require.NoError(t, err)
+		return string(b[:n])
+	}
+	require.Equal(t, Watching, read())
 	uid := uint32(unix.Getuid())
 	w.send("7", uid+1, "of another user")
 	w.send("8,3,1", uid, "queue %#x", 16)
-	b := make([]byte, 1024)
-	n, err := conn.Read(b)
-	require.NoError(t, err)
-	require.Equal(t, "8,3,1 queue 0x10", string(b[:n]))
+	w.note(Began, "8,3,1", uid)
+	w.note(Ended, "8,3,1", uid+1)
+	require.Equal(t, "8,3,1 queue 0x10", read())
+	require.Equal(t, "+ 8,3,1", read())
 	for range 10_000 {
 		w.send("9", uid, "what nobody reads")
 	}
@@ -49,10 +58,54 @@ func TestWatchers(t *testing.T) {
 	conn, err = net.Dial("unixpacket", path)
 	require.NoError(t, err)
 	wait(1)
+	require.Equal(t, Watching, read())
 	w.end(l)
-	n, _ = conn.Read(b)
+	n, _ := conn.Read(b)
 	require.Zero(t, n)
 	wait(0)
+}
+
+// A context ends when all that the engine has sent for it is passed on, also if that takes long.
+func TestEventsArePassedOnBeforeTheEnd(t *testing.T) {
+	mine, engine, err := unixsock.Pair("events")
+	require.NoError(t, err)
+	defer mine.Close()
+	watcher, server, err := unixsock.Pair("watcher")
+	require.NoError(t, err)
+	defer watcher.Close()
+	to, err := net.FileConn(server)
+	require.NoError(t, err)
+	defer to.Close()
+	require.NoError(t, server.Close())
+	s := newServing(t)
+	s.watched.all = map[*net.UnixConn]uint32{to.(*net.UnixConn): 7}
+	defer func() { s.watched.all = nil }()
+	x := &uctx{s: s, device: s.devices[0], uid: 7, lineage: "8,3,1", events: mine, listened: make(chan struct{})}
+	const n = 100
+	for i := range n {
+		ev := control.Event{Kind: control.EventExplanation, Number: uint32(i), Text: "a reason"}
+		_, err := engine.Write(control.Append(nil, control.OpOpenEvents, control.FlagAnswer, 0, &ev))
+		require.NoError(t, err)
+	}
+	s.watched.mu.Lock() // so that the first one takes long
+	go x.listen()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		x.passOn()
+		s.watched.note(Ended, x.lineage, x.uid)
+	}()
+	s.watched.mu.Unlock()
+	<-ended
+	b := make([]byte, 1024)
+	for i := range n {
+		got, err := watcher.Read(b)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("8,3,1 nicless0: qp 0x%06x wqe 0: a reason ()", i), string(b[:got]))
+	}
+	got, err := watcher.Read(b)
+	require.NoError(t, err)
+	require.Equal(t, "- 8,3,1", string(b[:got]))
 }
 
 // A lineage has the process and its ancestors, up to the first one without a parent.

@@ -62,7 +62,7 @@ func TestOutputIsPlain(t *testing.T) {
 				}
 			}()
 			out.Reset()
-			end, err := printExplanations(socket, &out)
+			end, err := printExplanations(socket, &out, 0)
 			require.NoError(t, err)
 			<-done
 			end(&hinted{status: 1})

@@ -289,7 +289,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 		end = func(program error) error { return stop(collected(program)) }
 	}
 	if f.explain {
-		stop, err := printExplanations(filepath.Join(place.verbs(), verbs.WatchName), stderr)
+		stop, err := printExplanations(filepath.Join(place.verbs(), verbs.WatchName), stderr, f.patience())
 		if err != nil {
 			return failed(err)
 		}
@@ -298,11 +298,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 	}
 	err = exitOf(p, "run", args[0])
 	if f.sanitizer.on || f.trace != "" {
-		patience := sharedPatience
-		if f.private {
-			patience = privatePatience
-		}
-		awaitDeparture(place.socket, patience)
+		awaitDeparture(place.socket, f.patience())
 	}
 	return end(err)
 }

@@ -28,7 +28,8 @@ func awaitDeparture(socket string, patience time.Duration) {
 	defer cancel()
 	for {
 		s, err := state.Read(ctx, socket, state.Request{Kinds: []state.Kind{state.Clients}})
-		if err != nil || !slices.ContainsFunc(s.Clients, hasEnded) {
+		ended := func(c state.Client) bool { return c.PID > 0 && hasEnded(c.PID) }
+		if err != nil || !slices.ContainsFunc(s.Clients, ended) {
 			return
 		}
 		select {
@@ -39,12 +40,17 @@ func awaitDeparture(socket string, patience time.Duration) {
 	}
 }
 
-// hasEnded reports whether the process of a client is known, and has ended.
-func hasEnded(c state.Client) bool {
-	if c.PID <= 0 {
-		return false
+// patience returns how long to wait until the engine has learned that the program has ended.
+func (f *runFlags) patience() time.Duration {
+	if f.private {
+		return privatePatience
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.PID))
+	return sharedPatience
+}
+
+// hasEnded reports whether a process has ended.
+func hasEnded(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return os.IsNotExist(err)
 	}

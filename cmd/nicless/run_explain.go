@@ -6,10 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,42 +14,36 @@ import (
 	"github.com/nicless/nicless/verbs"
 )
 
-// drainTime is how long this command waits for more explanations after the program has ended.
-const drainTime = 250 * time.Millisecond
-
 // printExplanations prints the explanations for all descendants of this process, one line for
 // each kind of them (causes), until stop is called with the error with which the program has ended.
-// Stop prints how often they came, and the likely causes if the program failed and no fault was explained.
-func printExplanations(socket string, w io.Writer) (stop func(error), err error) {
-	conn, err := net.Dial("unixpacket", socket)
+// Stop first waits, at most for patience, for what the engine has to say about processes that have ended.
+// It prints how often explanations came, and the likely causes if the program failed and no fault was
+// explained.
+func printExplanations(socket string, w io.Writer, patience time.Duration) (stop func(error), err error) {
+	said := &explanations{causes: causes{w: w}}
+	in, err := watchExplanations(socket, said.add)
 	if err != nil {
 		return nil, fmt.Errorf("--explain: %w", err)
 	}
-	done := make(chan struct{})
-	var g likelyCauses
-	said := causes{w: w}
-	go func() {
-		defer close(done)
-		defer said.end()
-		b := make([]byte, 64<<10)
-		for {
-			n, err := conn.Read(b)
-			if err != nil || n == 0 {
-				return
-			}
-			if pid, text, ok := ourExplanation(string(b[:n])); ok && !g.keep(pid, text) {
-				said.add(pid, text)
-			}
-		}
-	}()
 	return func(program error) {
-		_ = conn.SetReadDeadline(time.Now().Add(drainTime))
-		<-done
-		_ = conn.Close()
+		in.stop(patience)
+		said.causes.end()
 		if isFailure(program) {
-			g.print(w)
+			said.likely.print(w)
 		}
 	}, nil
+}
+
+// Explanations are what was said about programs.
+type explanations struct {
+	causes causes
+	likely likelyCauses
+}
+
+func (e *explanations) add(pid, text string) {
+	if !e.likely.keep(pid, text) {
+		e.causes.add(pid, text)
+	}
 }
 
 // isFailure reports whether a program has ended by itself with a status other than 0, or by a
@@ -104,14 +94,6 @@ func (g *likelyCauses) print(w io.Writer) {
 	for _, l := range g.likely[:min(len(g.likely), mostCauses)] {
 		fmt.Fprintf(w, "nicless: likely: pid %s: %s\n", plain(l.pid), plain(l.text))
 	}
-}
-
-// ourExplanation takes a line of the server apart (see verbs.WatchName), and reports whether
-// it is about a descendant of this process.
-func ourExplanation(line string) (pid, text string, ok bool) {
-	lineage, text, _ := strings.Cut(line, " ")
-	pid, ancestors, _ := strings.Cut(lineage, ",")
-	return pid, text, slices.Contains(strings.Split(ancestors, ","), strconv.Itoa(os.Getpid()))
 }
 
 // A lockedWriter serializes the writes of several goroutines, so that their lines do not mix.

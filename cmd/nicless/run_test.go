@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -81,31 +79,6 @@ func TestProgramsThatIgnoreTheLibrary(t *testing.T) {
 		require.NoError(t, os.Chmod(path, 0o755|os.ModeSetuid))
 		require.NoError(t, loadable(path, 0), "its own user's")
 	}
-}
-
-// Explanations for descendants of this process are printed; others are not. The program and its
-// parent may have ended when the line arrives.
-func TestExplanationsOfOurProgramsOnly(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "explain.sock")
-	l, err := net.Listen("unixpacket", path)
-	require.NoError(t, err)
-	defer l.Close()
-	var out bytes.Buffer
-	stop, err := printExplanations(path, &out)
-	require.NoError(t, err)
-	conn, err := l.Accept()
-	require.NoError(t, err)
-	us, parent := os.Getpid(), os.Getppid()
-	for _, line := range []string{
-		fmt.Sprintf("2000000001,%d,%d,1 nicless0: ds 0", us, parent), "1 of another", "nonsense",
-		fmt.Sprintf("%d,1 of our parent", parent), fmt.Sprintf("2000000001,%d0,%d,1 of a sibling", us, parent), fmt.Sprintf("%d,%d of us", us, parent),
-		fmt.Sprintf("2000000003,2000000002,%d,%d,1 nicless0: of a grandchild", us, parent),
-	} {
-		_, err := conn.Write([]byte(line))
-		require.NoError(t, err)
-	}
-	stop(nil)
-	require.Equal(t, "nicless: explanation: pid 2000000001: nicless0: ds 0\nnicless: explanation: pid 2000000003: nicless0: of a grandchild\n", out.String())
 }
 
 // Likely causes are printed if the program failed by itself and nothing was explained.

@@ -145,7 +145,6 @@ func TestPacketsWhileSessionsEnd(t *testing.T) {
 		require.NoError(t, err)
 		n := openOn(t, c, address)
 		n.in.quiet = 0 // two looks without a packet between them are enough
-		n.in.endTime = 24 * time.Hour
 		n.run()
 		both = append(both, n)
 	}
@@ -178,6 +177,7 @@ func TestMostSessions(t *testing.T) {
 	require.NoError(t, err)
 	a := openOn(t, c, "10.1.0.1")
 	a.in.maxSessions = most
+	a.stand() // no session is quiet for long, however slow the test is
 	a.run()
 	var others []*node
 	for i := range most + 2 {
@@ -209,6 +209,7 @@ func TestMostSessions(t *testing.T) {
 	n.until("the packet is dropped", func(s Stats) bool { return s.Dropped == 1 })
 	require.Contains(t, n.in.Stats().Peers[0].Why, "the listener has refused: 3 sessions are open")
 
+	a.goOn()
 	a.passes(leastQuiet + 3*sweepPause)
 	speak(1)
 	speak(2) // so the first is the quietest
@@ -256,10 +257,12 @@ func TestPacketsThatWait(t *testing.T) {
 	socket := serve(t)
 	ours, err := nicless.Dial(socket)
 	require.NoError(t, err)
-	a := openOn(t, ours, "10.1.0.1")
-	a.in.openTime = time.Second
-	a.run()
-	c := client(t, socket) // answers no dial
+	a := startOn(t, ours, "10.1.0.1")
+	c, err := nicless.Dial(socket)
+	require.NoError(t, err)
+	defer c.Close()
+	l, err := c.ListenName(dialled, nicless.ListenConfig{})
+	require.NoError(t, err)
 	said := announcement{life: 1, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
 	require.NoError(t, c.Announce(said.put(nil)))
 	a.peer(said.addresses[0])
@@ -272,9 +275,31 @@ func TestPacketsThatWait(t *testing.T) {
 	a.peer(b.addr)
 	a.sends(b.addr, 100, 7)
 	require.Equal(t, packet(a.addr, b.addr, 100, 7), b.gets())
-	// All are dropped when nobody has answered.
+	// All are dropped when there will be no session.
+	dial, err := l.Accept(await.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, dial.Reject("it has other plans"))
 	a.until("all are dropped", func(s Stats) bool { return s.Dropped == 2*mostWaiting })
-	require.Contains(t, a.why(said.addresses[0]), "peer cannot be reached")
+	require.Contains(t, a.why(said.addresses[0]), "peer cannot be reached: ")
+	require.Contains(t, a.why(said.addresses[0]), "it has other plans")
+	require.Zero(t, a.in.waiting.bytes.Load())
+}
+
+// A dial that nobody answers is given up, and its packets are dropped.
+func TestDialIsGivenUp(t *testing.T) {
+	socket := serve(t)
+	ours, err := nicless.Dial(socket)
+	require.NoError(t, err)
+	a := openOn(t, ours, "10.1.0.1")
+	a.in.openTime = 50 * time.Millisecond
+	a.run()
+	c := client(t, socket)
+	said := announcement{life: 1, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
+	require.NoError(t, c.Announce(said.put(nil)))
+	a.peer(said.addresses[0])
+	a.sends(said.addresses[0], 100, 1)
+	a.until("it is dropped", func(s Stats) bool { return s.Dropped == 1 })
+	require.Contains(t, a.why(said.addresses[0]), "peer cannot be reached: ")
 	require.Zero(t, a.in.waiting.bytes.Load())
 }
 

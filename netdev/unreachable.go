@@ -29,7 +29,7 @@ func (in *Interface) answerICMP(b []byte, to netip.Addr, mtu int) {
 	if !answerable(b[HeaderSize:], to) {
 		return
 	}
-	if now := time.Now(); now.Sub(in.answersSince) > answerSpan {
+	if now := in.now(); now.Sub(in.answersSince) > answerSpan {
 		in.answersSince, in.answers = now, 0
 	}
 	in.answers++

@@ -33,7 +33,7 @@ func untilPeer(t *testing.T, what, path string, ok func(p *state.Peer) bool) (p 
 		}
 		p = list[1]
 		return ok(&p)
-	}, func() any { return p })
+	}, func() any { return fmt.Sprintf("%v: %+v", p.Why, p.Summary) }) // no address of memory, which changes
 	return p
 }
 
@@ -50,8 +50,9 @@ func TestSurveyOverAPool(t *testing.T) {
 	require.NoError(t, p.Connect(q.Descriptor(client.mr.Remote("m")), Connection{}))
 	require.NoError(t, q.Connect(p.Descriptor(client.mr.Remote("m")), Connection{}))
 	client.writes(t, p, q.Descriptor(client.mr.Remote("m")), 0)
-	seen := untilPeer(t, "the write is counted and this engine known", path, func(p *state.Peer) bool {
-		return p.Summary != nil && p.Summary.WQEs == 1 && p.Summary.PeersUp == 1
+	// Programs come by messages of their own, later than the counts. If one is lost, the next look has them.
+	seen := untilPeer(t, "the write, this engine and the program are known", path, func(p *state.Peer) bool {
+		return p.Summary != nil && p.Summary.WQEs == 1 && p.Summary.PeersUp == 1 && len(p.Summary.Programs) > 0
 	})
 	require.Equal(t, fmt.Sprintf("%016x", client.Device()), seen.GUID)
 	require.Equal(t, "node 1", seen.Name)

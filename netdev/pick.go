@@ -59,6 +59,11 @@ type Picked struct {
 // them, too, and has the lower life, which is a random number. It takes half a second if nothing changes.
 // The Context must not have announced anything; the next call with it is Open with these addresses, or Close.
 func Pick(ctx context.Context, c *nicless.Context, p Picks) (*Picked, error) {
+	return pick(ctx, c, p, time.Now)
+}
+
+// pick is Pick with a clock.
+func pick(ctx context.Context, c *nicless.Context, p Picks, now func() time.Time) (*Picked, error) {
 	b, err := newBidder(p, newLife())
 	if err != nil {
 		return nil, err
@@ -67,27 +72,28 @@ func Pick(ctx context.Context, c *nicless.Context, p Picks) (*Picked, error) {
 	if p.AllUsers {
 		announce = c.AnnounceToAll
 	}
-	end := time.Now().Add(bidTime)
+	var end time.Time
 	for tries := 0; tries <= mostPicks; {
+		// Before the look: a process that had no core until then has not seen what others have announced.
+		over := tries > 0 && !now().Before(end)
 		changed, err := b.look(c)
 		if err != nil {
 			return nil, err
 		}
-		if changed || tries == 0 {
+		switch {
+		case changed || tries == 0:
 			tries++
 			if err := announce(b.announcement().put(nil)); err != nil {
 				return nil, fmt.Errorf("netdev: announce: %w", err)
 			}
-			end = time.Now().Add(bidTime)
+			end = now().Add(bidTime)
+		case over:
+			return b.picked(), nil
 		}
-		wait, cancel := context.WithDeadline(ctx, end)
+		wait, cancel := context.WithTimeout(ctx, end.Sub(now()))
 		_, err = c.NextEvent(wait)
 		cancel()
-		switch {
-		case err == nil:
-		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-			return b.picked(), nil
-		default:
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 			return nil, fmt.Errorf("netdev: pick an address: %w", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -135,6 +136,24 @@ func TestPick(t *testing.T) {
 	again, err := Pick(t.Context(), dial(), p)
 	require.NoError(t, err)
 	require.Equal(t, before.Addresses, again.Addresses)
+}
+
+// An interface that has no core while another one announces the same address sees that before it keeps it,
+// however late it is.
+func TestPickIsLate(t *testing.T) {
+	socket := serve(t)
+	ours, other := client(t, socket), client(t, socket)
+	p := Picks{Prefixes: prefixes("10.9.0.0/28"), Seed: "one", Name: "x"}
+	first := candidate(p.Prefixes[0], p.Seed, 0)
+	var passed time.Duration
+	got, err := pick(t.Context(), ours, p, func() time.Time {
+		passed += 2 * bidTime // each time it looks at the clock
+		said := announcement{life: 1, mtu: 1500, area: -1, name: "y", addresses: []netip.Addr{first}, claim: bid}
+		require.NoError(t, other.Announce(said.put(nil)))
+		return time.Unix(1, 0).Add(passed)
+	})
+	require.NoError(t, err)
+	require.Equal(t, candidate(p.Prefixes[0], p.Seed, 1), got.Addresses[0].Addr())
 }
 
 // An interface that has picked its address gives way to one that was given the same, has the lower life, or

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nicless/nicless"
@@ -31,10 +32,16 @@ func (p *poster) connect(role, name string, timeout int, patience time.Duration)
 	var theirs card
 	connect := func() (err error) {
 		p.theirs, err = theirs.Descriptor.Find("memory")
-		if err == nil {
-			err = p.qp.Connect(theirs.Descriptor, nicless.Connection{Timeout: timeout})
+		if err != nil {
+			return err
 		}
-		return err
+		for {
+			err = p.qp.Connect(theirs.Descriptor, nicless.Connection{Timeout: timeout})
+			// An emulated processor may open a link more slowly than an engine waits for it.
+			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "the link is being opened") {
+				return err
+			}
+		}
 	}
 	var err error
 	if role == "ask" {

@@ -9,6 +9,7 @@ package share
 import (
 	"flag"
 	"fmt"
+	"testing"
 )
 
 // A part is the cases whose number leaves part when it is divided by of.
@@ -23,6 +24,14 @@ func init() {
 // Has reports whether this run takes the case with these indices, of which each counts from 0. Their sum
 // decides, so that a share of a matrix has some of each row.
 func Has(indices ...int) bool { return run.has(indices...) }
+
+// Only skips the test unless this run takes the case with these indices.
+func Only(t testing.TB, indices ...int) {
+	t.Helper()
+	if !Has(indices...) {
+		t.Skip("of another share")
+	}
+}
 
 // Of returns the cases of a list that this run takes.
 func Of[T any](list []T) []T {

@@ -37,3 +37,17 @@ func TestWithoutTheFlag(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, Of([]string{"a", "b"}))
 	require.Equal(t, "-share=0/1", Flag())
 }
+
+// A test of another share is skipped, and one of this share is not.
+func TestOnly(t *testing.T) {
+	defer func(before part) { run = before }(run)
+	require.NoError(t, run.Set("1/2"))
+	var ran []int
+	for i := range 4 {
+		t.Run("", func(t *testing.T) {
+			Only(t, i, 1)
+			ran = append(ran, i)
+		})
+	}
+	require.Equal(t, []int{0, 2}, ran)
+}

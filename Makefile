@@ -2,8 +2,8 @@
 GO ?= go
 FUZZTIME ?= 10s
 MANDIR ?= man
-# Each pair of machines gets two cores.
-LAB = $(GO) test ./tools/lab -count=1 -v -lab -timeout 40m -parallel $$((($$(nproc) + 1) / 2))
+# Each pair of machines gets two cores. With SHARE=I/N a part of the tests runs, as in CI (.ci/share).
+LAB = $(GO) test ./tools/lab -count=1 -v -lab -timeout 40m -parallel $$((($$(nproc) + 1) / 2)) $(if $(SHARE),-share $(SHARE))
 
 .DEFAULT_GOAL := help
 .PHONY: help check hook steady build verbs ucx gpu inside onefile release packages demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test site screenshots man ci clean

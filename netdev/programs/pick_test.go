@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/share"
 )
 
 // pick starts the interface of a node, which picks its addresses.
@@ -38,8 +40,8 @@ var prefixOf = regexp.MustCompile(`[0-9a-f.:]+/\d+`)
 // Without an address, nodes pick some that nobody has, and have them again when they come back.
 func TestPick(t *testing.T) {
 	t.Parallel()
-	for _, p := range places {
-		if !*whole && p.name != "engines inside" {
+	for i, p := range places {
+		if (!*whole && p.name != "engines inside") || !share.Has(i) {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {

@@ -37,16 +37,19 @@ func TestTwoNodes(t *testing.T) {
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
 		long(t)
+		share.Only(t, 0)
 		talkAll(newBed(t, places[1], newNodes(t, 2), "--plain", "--mtu", "9000").nodes)
 	})
 	t.Run("UCX with keys", func(t *testing.T) {
 		t.Parallel()
+		share.Only(t, 1)
 		buildUCX(t)
 		talkAll(newBed(t, place{engines: "linked", ucx: true}, newNodes(t, 2), "--mtu", "9000").nodes)
 	})
 	t.Run("coherence=none", func(t *testing.T) {
 		t.Parallel()
 		long(t)
+		share.Only(t, 2)
 		b := newEngines(t, place{engines: "inside"}, newNodes(t, 2))
 		for _, n := range b.nodes {
 			b.up(n, "--slots", fmt.Sprintf("%s/slots,node=%d,coherence=none", b.memory, n.number))
@@ -69,12 +72,13 @@ func buildUCX(t *testing.T) {
 // The same without nicless: what the tests ask for is right.
 func TestTwoNodesOfTheKernel(t *testing.T) {
 	t.Parallel()
-	for _, mtu := range []int{1500, 65520} {
+	for i, mtu := range []int{1500, 65520} {
 		t.Run(fmt.Sprintf("direct, MTU %d", mtu), func(t *testing.T) {
 			t.Parallel()
 			if mtu != 1500 {
 				long(t)
 			}
+			share.Only(t, i)
 			nodes := newNodes(t, 2)
 			direct(t, nodes, mtu)
 			talkAll(nodes)
@@ -83,6 +87,7 @@ func TestTwoNodesOfTheKernel(t *testing.T) {
 	t.Run("cable", func(t *testing.T) {
 		t.Parallel()
 		long(t)
+		share.Only(t, 2)
 		nodes := newNodes(t, 2)
 		cable(nodes, 1500)
 		talkAll(nodes)

@@ -5,12 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/internal/share"
 	"github.com/stretchr/testify/require"
 )
 
 // Two machines share memory behind a PCI device.
 func TestPCIe(t *testing.T) {
 	long(t)
+	share.Only(t, 0)
 	t.Parallel()
 	everything(t, newPair(t, "pcie", files(t, stock)))
 }
@@ -18,6 +20,7 @@ func TestPCIe(t *testing.T) {
 // Two machines share a CXL memory device.
 func TestCXL(t *testing.T) {
 	long(t)
+	share.Only(t, 1)
 	t.Parallel()
 	everything(t, newPair(t, "cxl", files(t, stock)))
 }

@@ -50,9 +50,7 @@ func TestMovedMemoryOfNobody(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to become the user nobody; TestMovedMemory has run without privileges")
 	}
-	if !share.Has(2) {
-		t.Skip("of another share")
-	}
+	share.Only(t, 2)
 	path := check(t, "moved")
 	require.NoError(t, os.Chmod(path, 0o755))
 	l := &lab{t: t, user: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -65,9 +63,7 @@ func TestMovedMemoryInNamespaces(t *testing.T) {
 	t.Parallel()
 	long(t)
 	need(t, "unshare")
-	if !share.Has(3) {
-		t.Skip("of another share")
-	}
+	share.Only(t, 3)
 	path := check(t, "moved")
 	p := start(t, nil, "unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "--ipc", "--net",
 		binary, "run", "--private", "--", path, "fast")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/report"
@@ -223,6 +224,20 @@ func TestMarkInRegister(t *testing.T) {
 	require.Empty(t, said.String())
 }
 
+// round lets the device come to rest in the first rounds of 16 blocks, in those in which the 16-bit indices
+// come round, and in some between. In the others it makes some steps, which are enough for work that is
+// announced: of the thousand that a rest takes almost all find nothing.
+func (s *scene) round(i uint64) {
+	const comesRound = 1 << 16 / 16
+	if i < 8 || i > comesRound-8 || i%64 == 0 {
+		s.settle()
+		return
+	}
+	for range completion.ArmRoundSteps {
+		s.step()
+	}
+}
+
 // A register that is not rung any more, and a record that is never written, announce nothing when the 16-bit
 // indices come round, as they do after 4096 rings of 16 blocks.
 func TestStaleRegister(t *testing.T) {
@@ -233,10 +248,10 @@ func TestStaleRegister(t *testing.T) {
 			for range 16 {
 				s.p.write(silent(wqe.OpNop))
 			}
-			s.settle()
+			s.round(i)
 			require.Equal(t, i*16, s.p.q.SQ.Done, "doorbells %d: nothing has been rung", mode)
 			s.p.bell(place).Publish(uint64(doorbell.MakeRing(s.p.sent, s.p.num)))
-			s.settle()
+			s.round(i)
 			require.Equal(t, (i+1)*16, s.p.q.SQ.Done, "doorbells %d", mode)
 			place = 0x800
 		}
@@ -253,14 +268,14 @@ func TestStaleRecord(t *testing.T) {
 			for range 16 {
 				s.p.write(silent(wqe.OpNop))
 			}
-			s.settle()
+			s.round(i)
 			require.Equal(t, i*16, s.p.q.SQ.Done)
 			if i == 0 {
 				shm.BE32At(s.p.rec, 4).Publish(uint32(s.p.sent))
 			} else {
 				s.p.bell(0x800).Publish(uint64(doorbell.MakeRing(s.p.sent, s.p.num)))
 			}
-			s.settle()
+			s.round(i)
 			require.Equal(t, (i+1)*16, s.p.q.SQ.Done, "lap %d", lap)
 		}
 		s.p.reset(s.q)

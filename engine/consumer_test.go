@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -26,12 +27,18 @@ func newCounter(t testing.TB, logSize uint8, modulo uint64) *counter {
 	return &counter{r, p, c, modulo}
 }
 
-// post posts n NOPs one by one.
+// post posts n NOPs one by one. Of the steps until the device is at rest almost all find nothing, so it comes
+// to rest only after the last one; the others are posted when the completion of the one before is there.
 func (x *counter) post(n int) {
+	q := x.e.CQs[x.c.num]
 	for range n {
 		x.p.post(ctrl(wqe.OpNop))
-		x.settle()
+		next := q.Next
+		for i := 0; q.Next == next && i < completion.ArmRoundSteps; i++ {
+			x.step()
+		}
 	}
+	x.settle()
 }
 
 // take takes n completions.

@@ -43,8 +43,8 @@ func TestOtherModules(t *testing.T) {
 // testModules runs go test in a folder, for packages of other modules, with the flags of this test.
 func testModules(t *testing.T, folder string, packages ...string) {
 	t.Helper()
-	// Many of these tests wait for programs, and two packages at a time leave fewer cores idle. The go test that
-	// runs this test has other packages for the rest of the cores.
+	// Many of these tests wait for programs, and two packages at a time leave fewer cores idle. The go test
+	// that runs this test has other packages for the rest of the cores.
 	args := []string{"test", "-p", "2"}
 	if testing.Short() {
 		args = append(args, "-short")

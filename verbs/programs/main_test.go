@@ -20,6 +20,7 @@ import (
 
 var (
 	whole      = flag.Bool("programs", false, "run the whole list of programs, not the short one")
+	ranks      = flag.Int("ranks", 8, "how many ranks of MPI TestRanksOnEngines starts, each on an engine of its own")
 	speed      = flag.Bool("speed", false, "measure, on a machine that does nothing else")
 	sanitizing = flag.Bool("sanitized", false, "let the sanitizer look at the programs of each engine, and fail if it finds a mistake")
 	nicless    = flag.String("nicless", "", "directory of the command and the library, in place of building them")

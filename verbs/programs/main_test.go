@@ -201,6 +201,7 @@ var checks = map[string][]string{
 	"trust":    {"trust.c", "check.c"},
 	"datagram": {"datagram.c", "check.c"},
 	"cm":       {"cm.c", "cm_raw.c", "cm_steps.c", "check.c"},
+	"removal":  {"removal.c", "removal_raw.c", "cm_steps.c", "check.c"},
 	"ucp":      {"ucp.c", "check.c"},
 	"mistake":  {"mistake.c", "check.c"},
 	"recorded": {"recorded.c", "check.c"},
@@ -210,8 +211,9 @@ var checks = map[string][]string{
 // libraries has the libraries of the programs that need others than libmlx5 and libibverbs,
 // headers a header that belongs to them, and the package that has it.
 var (
-	libraries = map[string][]string{"ucp": {"-lucp", "-lucs"}, "cm": {"-lrdmacm"}}
-	headers   = map[string][2]string{"ucp": {"/usr/include/ucp/api/ucp.h", "libucx-dev"}, "cm": {"/usr/include/rdma/rdma_cma.h", "librdmacm-dev"}}
+	libraries = map[string][]string{"ucp": {"-lucp", "-lucs"}, "cm": {"-lrdmacm"}, "removal": {"-lrdmacm"}}
+	headers   = map[string][2]string{"ucp": {"/usr/include/ucp/api/ucp.h", "libucx-dev"}, "cm": librdmacm, "removal": librdmacm}
+	librdmacm = [2]string{"/usr/include/rdma/rdma_cma.h", "librdmacm-dev"}
 )
 
 // check compiles a program of verbs/check and returns its path.

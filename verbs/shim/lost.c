@@ -2,8 +2,9 @@
  * a system call notices the end, because the read returns DEVICE_FATAL, or an error (final.c). A program that
  * spins on a completion queue makes no system call and would spin for ever: with hardware that has failed it
  * does. So the kernel is asked to send a signal when the other end of a context's socket is closed (O_ASYNC).
- * Programs that read DEVICE_FATAL within GRACE know what they do, and go on. Others are ended by SIGTERM,
- * which the program may handle. This needs no thread, and costs nothing as long as the engine runs. */
+ * Programs that read DEVICE_FATAL, or DEVICE_REMOVAL of rdma_cm, within GRACE know what they do, and go on.
+ * Others are ended by SIGTERM, which the program may handle. This needs no thread, and costs nothing as long
+ * as the engine runs. */
 #include "shim.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ enum { GRACE = 2 };
 /* The signal that programs are least likely to use. */
 static int number(void) { return SIGRTMAX; }
 
-static int heard;   /* the program has read DEVICE_FATAL */
+static int heard;   /* the program has read DEVICE_FATAL, or DEVICE_REMOVAL */
 static pid_t owner; /* process that has the timer; 0: none could be made */
 static int timer;   /* as the kernel numbers it: the C library's functions need one that is new */
 

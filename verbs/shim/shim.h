@@ -245,7 +245,7 @@ int nv_open_device(uint32_t device, int flags);
  * nv_heard is called. */
 void nv_watch(int fd);
 
-/* Notes that the program has read DEVICE_FATAL. */
+/* Notes that the program has read DEVICE_FATAL, or DEVICE_REMOVAL of rdma_cm. */
 void nv_heard(void);
 
 /* final.c */
@@ -261,6 +261,16 @@ ssize_t nv_final_read(int fd, void *data, size_t count, ssize_t n);
 /* Reports whether there are such descriptors. */
 extern uint32_t nv_ends;
 static inline bool nv_has_ends(void) { return __atomic_load_n(&nv_ends, __ATOMIC_RELAXED) != 0; }
+
+/* removal.c. Both are called under the lock; `channel` is the st_ino of a channel's pipe, and `written` a
+ * command. */
+
+/* Notes what the server has answered to a command, which is in p, about ids. */
+void nv_removal_note(const struct nv_process *p, uint64_t channel, const uint8_t *written, size_t bytes);
+
+/* Answers a command to a channel whose server has gone: GET_EVENT and DESTROY_ID. Returns 0 or errno, which
+ * is EIO if the server is there, or there is no answer. */
+int nv_removal(const struct nv_process *p, int fd, uint64_t channel, const uint8_t *written, size_t bytes);
 
 /* Returns the cookie of a socket; 0: fd is no socket, or the kernel has no cookies. */
 uint64_t nv_cookie(int fd);

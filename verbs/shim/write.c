@@ -191,12 +191,22 @@ static int converse(struct call *c) {
 	return error;
 }
 
+/* Notes what the server has answered, or answers in its place if it has gone. */
+static int note(struct call *c, const void *data, int error) {
+	if (error == 0)
+		nv_removal_note(c->p, c->channel.id.ino, c->data, c->bytes);
+	else if (error == EIO && nv_fetch(c->p, c->data, (uint64_t)(uintptr_t)data, c->bytes) == 0)
+		error = nv_removal(c->p, c->fd, c->channel.id.ino, c->data, c->bytes);
+	return error;
+}
+
 int nv_write(int fd, const void *data, size_t count) {
 	struct call c;
 	int error;
 	c.p = nv_enter(&c.entry);
 	if (!c.p)
 		return EBADF;
+	memset(&c.channel, 0, sizeof c.channel);
 	c.fd = fd;
 	c.count = count;
 	c.bytes = count < NV_MAX_WRITE ? (uint32_t)count : NV_MAX_WRITE;
@@ -209,6 +219,8 @@ int nv_write(int fd, const void *data, size_t count) {
 		error = nv_fetch(c.p, c.data, (uint64_t)(uintptr_t)data, c.bytes);
 	if (error == 0)
 		error = converse(&c);
+	if (c.p && nv_is_channel(&c.channel))
+		error = note(&c, data, error);
 	if (c.p)
 		nv_leave(c.p, &c.entry, error);
 	return error;

@@ -250,7 +250,7 @@ var mayImport = map[string][]string{
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/explore":          {"engine", "fault", "trace", "trace/text", "wqe", "cqe", "doorbell", "internal/clock", "internal/control", "internal/nic", "internal/shm", "internal/verdict"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"tools/rack":             {".", "fabric/links", "internal/unixsock"},
+	"tools/rack":             {".", "fabric/links", "internal/netns", "internal/unixsock"},
 	"cmd/nicless": {".", "state", "sanitize", "accel/ptx", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "trace/record", "internal/verdict", "engine", "verbs", "netdev", "netdev/names", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/devx", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/fatbin", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/metrics", "cmd/nicless/internal/top", "cmd/nicless/internal/web", "tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture", "tools/explore"},
 	// The metrics of an engine: a client of its sockets, apart from where they are.
@@ -310,6 +310,7 @@ var mayImport = map[string][]string{
 	"internal/incoherent": {"internal/shm"},
 	"internal/lab":        {"internal/clock"},
 	"internal/freeport":   {},
+	"internal/netns":      {},
 	"internal/lab/guest":  {"internal/lab", "internal/lab/finder"},
 	"internal/lab/finder": {},
 	"internal/lab/nodes":  {"internal/lab"},

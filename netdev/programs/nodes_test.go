@@ -4,11 +4,10 @@ package programs
 
 import (
 	"fmt"
-	"os/exec"
 	"slices"
-	"strconv"
 	"testing"
 
+	"github.com/nicless/nicless/internal/netns"
 	"github.com/nicless/nicless/internal/proctest"
 )
 
@@ -25,17 +24,17 @@ type node struct {
 // newNodes makes nodes in a user namespace of their own. They have no network but lo.
 func newNodes(t *testing.T, n int) (all []*node) {
 	t.Helper()
-	proctest.Need(t, "unshare", "nsenter", "ip")
-	if said, err := exec.Command("unshare", "--user", "--map-root-user", "--net", "true").CombinedOutput(); err != nil {
-		proctest.Missing(t, "needs user namespaces: %v %s", err, said)
+	proctest.Need(t, netns.Programs...)
+	if err := netns.Check(); err != nil {
+		proctest.Missing(t, "%v", err)
 	}
+	hold := []string{"sh", "-c", "ip link set lo up && echo up. && exec sleep infinity"}
 	for i := range n {
-		// A namespace lives as long as a process in it.
-		argv := []string{"unshare", "--user", "--map-root-user", "--net"}
+		argv := netns.First(hold...)
 		if i > 0 {
-			argv = []string{"nsenter", "--preserve-credentials", "--user", "--target", strconv.Itoa(all[0].pid), "--", "unshare", "--net"}
+			argv = netns.Next(all[0].pid, hold...)
 		}
-		p := start(t, append(argv, "sh", "-c", "ip link set lo up && echo up. && exec sleep infinity")...)
+		p := start(t, argv...)
 		p.says("up.")
 		all = append(all, &node{t: t, number: i, pid: p.cmd.Process.Pid})
 	}
@@ -43,9 +42,7 @@ func newNodes(t *testing.T, n int) (all []*node) {
 }
 
 // argv is the command line under which a program runs in the node.
-func (n *node) argv(argv ...string) []string {
-	return append([]string{"nsenter", "--preserve-credentials", "--user", "--net", "--target", strconv.Itoa(n.pid), "--"}, argv...)
-}
+func (n *node) argv(argv ...string) []string { return netns.In(n.pid, argv...) }
 
 // start starts a program in the node. Its process is the program's.
 func (n *node) start(argv ...string) *process {

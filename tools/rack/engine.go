@@ -34,6 +34,8 @@ func Engine(socket, link string) error {
 type engine struct {
 	name   string
 	socket string
+	link   string  // as --link has it
+	host   *holder // nil: this one
 	cmd    *exec.Cmd
 	began  time.Time
 	stderr bytes.Buffer
@@ -42,10 +44,12 @@ type engine struct {
 
 // start starts the engine, for the first time or again.
 func (e *engine) start(c *Config) error {
-	link := fmt.Sprintf("pool:%s,size=%s,nodes=%d", c.Pool, c.Size, c.nodes())
-	argv := []string{os.Args[0], EngineArgument, e.socket, link}
+	argv := []string{os.Args[0], EngineArgument, e.socket, e.link}
 	if c.Program != "" {
-		argv = []string{c.Program, "engine", "--socket", e.socket, "--link", link}
+		argv = []string{c.Program, "engine", "--socket", e.socket, "--link", e.link}
+	}
+	if e.host != nil {
+		argv = e.host.argv(argv...)
 	}
 	e.stderr.Reset()
 	e.cmd = exec.Command(argv[0], argv[1:]...)

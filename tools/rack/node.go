@@ -17,17 +17,23 @@ import (
 // neighbour writes, and what the neighbour sends.
 const (
 	slotSize  = 3000
-	following = 8               // neighbours after a node, and as many before it
-	most      = 2*following + 1 // a new engine has one too
-	areaSize  = most * slotSize
-	atSource  = 0
-	atTarget  = areaSize
-	atInbox   = 2 * areaSize
+	following = 8 // neighbours after a node, and as many before it
+)
+
+// An area is a part of a node's memory.
+type area int
+
+const (
+	source area = iota
+	target
+	inbox
+	areas
 )
 
 // A node is the client of an engine.
 type node struct {
 	number int
+	most   int // neighbours
 	*engine
 	ctx   *nicless.Context
 	pd    *nicless.PD
@@ -59,9 +65,12 @@ func (n *node) open() (err error) {
 	if err != nil {
 		return err
 	}
-	n.mr, err = n.pd.RegisterMemory(3*areaSize, nicless.FullAccess)
+	n.mr, err = n.pd.RegisterMemory(int(areas)*n.most*slotSize, nicless.FullAccess)
 	return err
 }
+
+// at is where a slot of an area begins in the node's memory.
+func (n *node) at(a area, slot int) int { return (int(a)*n.most + slot) * slotSize }
 
 // newEnd makes a queue pair for a neighbour.
 func (n *node) newEnd(to *node) (e *end, err error) {
@@ -80,7 +89,7 @@ func (n *node) newEnd(to *node) (e *end, err error) {
 
 // freeSlot returns a slot that no queue pair has.
 func (n *node) freeSlot() int {
-	var taken [most]bool
+	taken := make([]bool, n.most)
 	for _, e := range n.peers {
 		taken[e.slot] = true
 	}
@@ -121,10 +130,14 @@ func (n *node) connect() error {
 	return nil
 }
 
+// timeout is the code of 1.07 s. With this time for each try, a machine that is busy with other things gets
+// 29 s in which an engine has to answer.
+const timeout = 18
+
 // connect connects the queue pair, as soon as the engine knows the other one.
 func (e *end) connect() error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		err := e.qp.Connect(e.d, nicless.Connection{})
+		err := e.qp.Connect(e.d, nicless.Connection{Timeout: timeout})
 		if err == nil {
 			return nil
 		}
@@ -134,14 +147,22 @@ func (e *end) connect() error {
 	}
 }
 
+// mostReported is how many peers a report has.
+const mostReported = 20
+
 // report returns what the engine says of its peers that are not there, and of those that are.
 func (n *node) report() (text string) {
+	reported := 0
 	var list []links.Report
 	if err := unixsock.Query(n.socket+nicless.LinksSuffix, patience, &list); err != nil {
 		return err.Error()
 	}
 	for _, l := range list {
 		for _, p := range l.Peers {
+			reported++
+			if reported > mostReported {
+				return text + " and more"
+			}
 			if p.Up {
 				text += fmt.Sprintf(" %s %016x;", p.Name, p.GUID)
 			} else {

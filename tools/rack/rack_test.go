@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/netns"
+	"github.com/nicless/nicless/internal/proctest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,16 +36,48 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Engines over one pool exchange data that is right, before, while and after a fourth of them dies and comes
-// back.
-func TestRack(t *testing.T) {
+// config is what the tests have in common.
+func config(t *testing.T) Config {
+	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "rack")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	c := Config{Engines: *engines, Dir: dir, Pool: filepath.Join(dir, "pool"), Size: *size, Program: *program,
-		Rounds: *rounds, Idle: *idle, Quiet: *quiet, Log: t.Logf}
+	return Config{Engines: *engines, Dir: dir, Program: *program, Rounds: *rounds, Idle: *idle, Quiet: *quiet,
+		Log: t.Logf}
+}
+
+// Engines over one pool exchange data that is right, before, while and after a fourth of them dies and comes
+// back.
+func TestRack(t *testing.T) {
+	c := config(t)
+	c.Pool, c.Size = filepath.Join(c.Dir, "pool"), *size
 	if c.Size == "" {
 		c.Size = fmt.Sprintf("%dM", 2*c.nodes())
 	}
 	require.NoError(t, Run(c))
+}
+
+// The same over RoCE, where each engine is on a host of its own.
+func TestRackOverRoCE(t *testing.T) {
+	c := config(t)
+	needsNetwork(t)
+	require.NoError(t, Run(c))
+}
+
+// Each engine is connected with each other over RoCE, all at once, and the data is right.
+func TestMeshOverRoCE(t *testing.T) {
+	c := config(t)
+	needsNetwork(t)
+	c.Mesh = true
+	require.NoError(t, Run(c))
+}
+
+// needsNetwork skips the test on a host that gives its users no network namespaces. In CI the test fails
+// instead.
+func needsNetwork(t *testing.T) {
+	t.Helper()
+	proctest.Need(t, append(netns.Programs, "setpriv")...)
+	if err := netns.Check(); err != nil {
+		proctest.Missing(t, "%v", err)
+	}
 }

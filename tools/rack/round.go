@@ -21,7 +21,7 @@ func pattern(b []byte, from, to, round int) {
 
 // begin posts the receive of a round.
 func (e *end) begin() error {
-	piece := e.n.mr.SGE(atInbox+e.slot*slotSize, slotSize)
+	piece := e.n.mr.SGE(e.n.at(inbox, e.slot), slotSize)
 	return e.qp.PostRecv(&nicless.RecvWR{ID: 1, SGE: []nicless.SGE{piece}})
 }
 
@@ -31,11 +31,11 @@ func (e *end) post(round int) error {
 	if err != nil {
 		return err
 	}
-	at := atSource + e.slot*slotSize
+	at := e.n.at(source, e.slot)
 	pattern(e.n.mr.Bytes()[at:at+slotSize], e.n.number, e.to.number, round)
 	piece := []nicless.SGE{e.n.mr.SGE(at, slotSize)}
 	err = e.qp.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled, SGE: piece,
-		RemoteAddr: m.Addr + uint64(atTarget+e.back.slot*slotSize), RKey: m.RKey})
+		RemoteAddr: m.Addr + uint64(e.to.at(target, e.back.slot)), RKey: m.RKey})
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func (e *end) post(round int) error {
 func (e *end) check(round int) error {
 	want := make([]byte, slotSize)
 	pattern(want, e.to.number, e.n.number, round)
-	for _, at := range []int{atTarget, atInbox} {
-		got := e.n.mr.Bytes()[at+e.slot*slotSize:][:slotSize]
+	for _, a := range []area{target, inbox} {
+		got := e.n.mr.Bytes()[e.n.at(a, e.slot):][:slotSize]
 		if !bytes.Equal(got, want) {
 			i := 0
 			for got[i] == want[i] {

@@ -26,8 +26,9 @@ const deathTime = 3 * time.Second
 type Config struct {
 	Engines int           // 3 at least
 	Dir     string        // for sockets: a path of at most 80 bytes
-	Pool    string        // file of the pool, which is not there yet
+	Pool    string        // file of the pool, which is not there yet; "": the engines use RoCE
 	Size    string        // of the pool, as --link has it
+	Mesh    bool          // connect all with all, in place of the steps after the start
 	Program string        // nicless, whose engines are used; "": this program, with EngineArgument
 	Rounds  int           // of data in each step
 	Idle    time.Duration // how long each measurement takes
@@ -43,8 +44,9 @@ func (c *Config) nodes() int { return c.Engines + c.Engines/3 + 8 }
 // A rack is what Run works with.
 type rack struct {
 	Config
-	nodes []*node
-	round int
+	network *network // of the engines that use RoCE; nil: they use a pool
+	nodes   []*node
+	round   int
 }
 
 // all says that all nodes take part.
@@ -57,13 +59,21 @@ func Run(c Config) error {
 		for _, n := range r.nodes {
 			n.stop()
 		}
+		if r.network != nil {
+			r.network.close()
+		}
 	}()
-	for _, step := range []struct {
+	type step struct {
 		name string
 		do   func() error
-	}{
+	}
+	steps := []step{
 		{"start", r.start}, {"all", r.connect}, {"idle", r.idle}, {"new", r.grow}, {"kill", r.kill},
-	} {
+	}
+	if r.Mesh {
+		steps = []step{{"start", r.start}, {"mesh", r.mesh}}
+	}
+	for _, step := range steps {
 		began := time.Now()
 		if err := step.do(); err != nil {
 			return fmt.Errorf("rack: %s: %w", step.name, err)
@@ -82,12 +92,26 @@ func Run(c Config) error {
 func (r *rack) add() (*node, error) {
 	i := len(r.nodes)
 	e := &engine{name: fmt.Sprintf("engine %d", i), socket: filepath.Join(r.Dir, fmt.Sprintf("e%d", i))}
-	n := &node{number: i, engine: e}
+	if r.network != nil {
+		e.host, e.link = r.network.hosts[i], fmt.Sprintf("roce:%v", address(i))
+	} else {
+		e.link = fmt.Sprintf("pool:%s,size=%s,nodes=%d", r.Pool, r.Size, r.Config.nodes())
+	}
+	n := &node{number: i, most: 2*following + 1, engine: e} // a new engine is a neighbour, too
+	if r.Mesh {
+		n.most = r.Engines - 1
+	}
 	r.nodes = append(r.nodes, n)
 	return n, n.engine.start(&r.Config)
 }
 
-func (r *rack) start() error {
+func (r *rack) start() (err error) {
+	if r.Pool == "" {
+		r.network, err = newNetwork(r.Engines + 1) // one is for a new engine
+		if err != nil {
+			return err
+		}
+	}
 	for range r.Engines {
 		if _, err := r.add(); err != nil {
 			return err
@@ -172,7 +196,7 @@ func (r *rack) idle() error {
 		return err
 	}
 	r.Log("idle, without queue pairs: %v", u)
-	if s, err := os.Stat(r.Pool); err == nil {
+	if s, err := os.Stat(r.Pool); err == nil { // RoCE has no pool
 		r.Log("the pool has %d MiB", s.Size()>>20)
 	}
 	if err := r.neighbours(link); err != nil {
@@ -197,7 +221,7 @@ func (r *rack) disconnect(nodes []*node) error {
 	return nil
 }
 
-// grow starts one engine more, and waits until all others know it.
+// grow starts one engine more. Over a pool, it waits until all others know it; RoCE announces nothing.
 func (r *rack) grow() error {
 	old := slices.Clone(r.nodes)
 	n, err := r.add()
@@ -207,6 +231,24 @@ func (r *rack) grow() error {
 	if err := n.open(); err != nil {
 		return err
 	}
+	if r.network == nil {
+		if err := r.awaitKnown(n, old); err != nil {
+			return err
+		}
+	}
+	if err := link(old[0], n); err != nil {
+		return err
+	}
+	both := []*node{old[0], n}
+	if err := each(both, (*node).connect); err != nil {
+		return err
+	}
+	_, err = r.exchange(both, func(n *node) bool { return slices.Contains(both, n) }, "data with it")
+	return err
+}
+
+// awaitKnown waits until the old nodes know a new one.
+func (r *rack) awaitKnown(n *node, old []*node) error {
 	ready := time.Now()
 	deadline := ready.Add(patience)
 	for _, o := range old {
@@ -219,15 +261,7 @@ func (r *rack) grow() error {
 	}
 	r.Log("all know a new engine %v after it serves, which was %v after the start of its process",
 		time.Since(ready).Round(time.Millisecond), ready.Sub(n.began).Round(time.Millisecond))
-	if err := link(old[0], n); err != nil {
-		return err
-	}
-	both := []*node{old[0], n}
-	if err := each(both, (*node).connect); err != nil {
-		return err
-	}
-	_, err = r.exchange(both, func(n *node) bool { return slices.Contains(both, n) }, "data with it")
-	return err
+	return nil
 }
 
 // knows reports whether a node's engine can reach an engine.

@@ -1,0 +1,148 @@
+//go:build linux && (amd64 || arm64)
+
+package rack
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/netip"
+	"os/exec"
+	"strings"
+
+	"github.com/nicless/nicless/internal/netns"
+)
+
+// A network is a bridge, and hosts that are connected to it. Each is a network namespace, which ends with
+// the process that holds it, and that ends when its input does: with this program, however that ends.
+//
+// The hosts know each other's hardware addresses from the start. All of them are one kernel, whose table of
+// neighbours is for all of them together, and has room for 1,024 unless root changes that. On a rack each
+// host has a table of its own.
+type network struct {
+	bridge *holder
+	hosts  []*holder
+}
+
+// A holder is a process in a network namespace, which does nothing.
+type holder struct {
+	cmd   *exec.Cmd
+	input io.Closer
+}
+
+// prefix is that of the hosts' addresses.
+var prefix = netip.MustParsePrefix("10.77.0.0/16")
+
+// address is that of a host.
+func address(host int) netip.Addr {
+	b := prefix.Addr().As4()
+	host++ // 10.77.0.0 is the network's
+	b[2], b[3] = byte(host>>8), byte(host)
+	return netip.AddrFrom4(b)
+}
+
+// hardware is the hardware address of a host.
+func hardware(host int) string {
+	b := address(host).As4()
+	return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3])
+}
+
+// newNetwork makes a network of n hosts.
+func newNetwork(n int) (w *network, err error) {
+	w = &network{}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	if err = netns.Check(); err != nil {
+		return w, err
+	}
+	hold := []string{"sh", "-c", "ip link set lo up && echo up && exec cat"}
+	w.bridge, err = newHolder(netns.First(hold...))
+	if err != nil {
+		return w, err
+	}
+	// The kernel chooses no addresses (addrgenmode), because all hosts would hear of each one.
+	lines := "link add bridge type bridge\nlink set bridge addrgenmode none up\n"
+	for i := range n {
+		h, err := newHolder(netns.Next(w.bridge.cmd.Process.Pid, hold...))
+		if err != nil {
+			return w, err
+		}
+		w.hosts = append(w.hosts, h)
+		lines += fmt.Sprintf("link add port%d type veth peer name net address %s netns %d\n"+
+			"link set port%d addrgenmode none master bridge up\n", i, hardware(i), h.cmd.Process.Pid, i)
+	}
+	if err = w.bridge.ip(lines); err != nil {
+		return w, err
+	}
+	for i, h := range w.hosts {
+		lines := fmt.Sprintf("link set net addrgenmode none up\naddress add %v/%d dev net\n", address(i), prefix.Bits())
+		for j := range n {
+			if j != i {
+				lines += fmt.Sprintf("neighbour add %v lladdr %s dev net nud permanent\n", address(j), hardware(j))
+			}
+		}
+		if err = h.ip(lines); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// newHolder starts a holder, and waits until its namespace is there.
+func newHolder(argv []string) (h *holder, err error) {
+	h = &holder{cmd: exec.Command(argv[0], argv[1:]...)}
+	var said bytes.Buffer
+	h.cmd.Stderr = &said
+	h.input, err = h.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err = h.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if l, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		h.close()
+		return nil, fmt.Errorf("%v: %w: %s%s", h.cmd, err, l, &said)
+	}
+	return h, nil
+}
+
+// ip gives the program ip lines to work through, in the namespace.
+func (h *holder) ip(lines string) error {
+	argv := h.argv("ip", "-batch", "-")
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Stdin = strings.NewReader(lines)
+	if said, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("ip: %w: %s", err, said)
+	}
+	return nil
+}
+
+// argv is the command line of a program in the namespace, which is killed when this program ends. The program
+// has to ask for that in the namespace: a process that enters a user namespace forgets it.
+func (h *holder) argv(argv ...string) []string {
+	return netns.In(h.cmd.Process.Pid, append([]string{"setpriv", "--pdeathsig", "KILL", "--"}, argv...)...)
+}
+
+func (h *holder) close() {
+	_ = h.input.Close()
+	_ = h.cmd.Wait()
+}
+
+// close ends the hosts and their network.
+func (w *network) close() {
+	for _, h := range w.hosts {
+		h.close()
+	}
+	if w.bridge != nil {
+		w.bridge.close()
+	}
+}

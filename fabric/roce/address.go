@@ -94,6 +94,8 @@ func (c *Carrier) AddSockets(s *Sockets) error {
 	}
 	c.numbers++
 	l.number = c.numbers
+	c.screening.mu.Lock() // new programs are for all local addresses
+	defer c.screening.mu.Unlock()
 	c.startScreen(l)
 	if err := c.watch(l); err != nil {
 		l.close()

@@ -43,8 +43,7 @@ type Carrier struct {
 
 	neighboursFull [len(neighbourTables)]atomic.Uint64 // how often the host's tables had no room
 
-	screens  sync.Mutex // held while the kernel is given new programs
-	screened uint64     // table.newcomers when the kernel was given programs last
+	screening screening // of addresses that become known
 
 	mu      sync.Mutex
 	started bool

@@ -44,7 +44,8 @@
 //   - group.go: whether strangers have a socket of their own, or the first one has a filter; what the kernel
 //     has dropped (countDropped)
 //   - screen.go: which datagram the kernel gives to which socket, or drops
-//   - known.go: which addresses the kernel's program knows, and when it gets a new program
+//   - known.go: which addresses the kernel's program knows
+//   - screening.go: when the kernel gets a new program
 //   - device.go: which network device has an address, and its MTU
 //   - changes.go: which notifications of the kernel concern a local address; whether an address that could
 //     not send can again (probe)

@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// screenEvery is the least time between two programs for the kernel. To make a program takes some tens of
-// microseconds. An address that has become known is served as a stranger until the next program.
-const screenEvery = 10 * time.Millisecond
-
 // peersChanged makes maintain give the kernel new programs. It does not wait.
 func (c *Carrier) peersChanged() {
 	select {
@@ -20,13 +16,16 @@ func (c *Carrier) peersChanged() {
 }
 
 // startScreen gives the kernel the first program for a local address. If the kernel does not choose among the
-// sockets of a group, the address has one socket only, with a filter if the kernel takes filters.
+// sockets of a group, the address has one socket only, with a filter if the kernel takes filters. The caller
+// holds c.screening.mu.
 func (c *Carrier) startScreen(l *local) {
 	if c.cfg.unscreened {
 		l.leaveGroup()
 		return
 	}
-	err := l.applyScreen(c.cfg.Allowed, c.knownTo(l))
+	k := c.knownTo(l)
+	k.incomplete = k.incomplete || c.screening.open
+	err := l.applyScreen(c.cfg.Allowed, k)
 	if err != nil && l.group.strangers >= 0 {
 		c.log.Info("strangers share the buffer of peers: the kernel does not choose sockets", "address", l.addr.String(), "error", err.Error())
 		l.leaveGroup()
@@ -38,23 +37,25 @@ func (c *Carrier) startScreen(l *local) {
 	}
 }
 
-// screenNow gives the kernel new programs if addresses have become known since the last ones.
-func (c *Carrier) screenNow() {
-	c.screens.Lock()
-	defer c.screens.Unlock()
-	if n := c.paths.newcomers.Load(); n != c.screened {
-		c.screened = n
+// screenNow gives the kernel new programs if it needs them.
+func (c *Carrier) screenNow(now time.Time) {
+	s := &c.screening
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.decide(c.paths.newcomers.Load(), now) {
 		c.screenAll()
 	}
 }
 
-// screenAll gives the kernel new programs for all local addresses that have a socket for strangers.
+// screenAll gives the kernel new programs for all local addresses that have a socket for strangers. The
+// caller holds c.screening.mu.
 func (c *Carrier) screenAll() {
 	for _, l := range *c.locals.Load() {
 		if l.group.strangers < 0 {
 			continue
 		}
 		k := c.knownTo(l)
+		k.incomplete = k.incomplete || c.screening.open
 		for l.applyScreen(c.cfg.Allowed, k) != nil && len(k.words) > 0 {
 			// net.core.optmem_max is small. Addresses that are left out are served as strangers.
 			k.words, k.incomplete = k.words[:len(k.words)/2], true

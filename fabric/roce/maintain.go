@@ -25,8 +25,7 @@ func (c *Carrier) maintain() {
 	defer ticker.Stop()
 	dropMTUs := time.NewTicker(dropMTUsEvery)
 	defer dropMTUs.Stop()
-	var screenDue <-chan time.Time // when the kernel may be given new programs again; nil: now
-	screenWanted := false          // it has to be given new programs then
+	var screenDue <-chan time.Time // when the kernel may need new programs although nothing happens
 	var floods floodWatch
 	var neighbours neighbourWatch
 	for {
@@ -34,17 +33,10 @@ func (c *Carrier) maintain() {
 		case <-c.stop:
 			return
 		case <-c.peers:
-			screenWanted = screenDue != nil
-			if screenDue == nil {
-				c.screenNow()
-				screenDue = time.After(screenEvery)
-			}
+			screenDue = c.screenAgain(screenDue)
 			continue
 		case <-screenDue:
-			screenDue = nil
-			if screenWanted {
-				c.peersChanged()
-			}
+			screenDue = c.screenAgain(nil)
 			continue
 		case <-c.changed:
 		case <-c.moved:
@@ -72,6 +64,17 @@ func (c *Carrier) maintain() {
 		}
 		c.mu.Unlock()
 	}
+}
+
+// screenAgain gives the kernel new programs if it needs them, and returns when it has to be called again; due
+// says when that was to be until now, and is nil if it was not.
+func (c *Carrier) screenAgain(due <-chan time.Time) <-chan time.Time {
+	now := time.Now()
+	c.screenNow(now)
+	if wait := c.screening.wait(now); wait > 0 && due == nil {
+		return time.After(wait)
+	}
+	return due
 }
 
 // upChanged makes maintain look at the state of the link.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/nicless/nicless/internal/nic"
 	"golang.org/x/sys/unix"
@@ -16,11 +17,11 @@ import (
 // local address of the carrier; if it is zero, the carrier takes its first local address of the
 // same family.
 // When Hold has returned, the kernel knows the address too: its packets do not wait among those of
-// strangers.
+// strangers. If many addresses become known in a short time, that may come up to a second later.
 func (c *Carrier) Hold(to nic.Address) (nic.Path, error) {
 	p, err := c.route(to, c.paths.hold)
 	if err == nil {
-		c.screenNow()
+		c.screenNow(time.Now())
 	}
 	return p, err
 }

@@ -59,7 +59,7 @@ const vendorOpcodes = 0xc0
 // An addressSet has addresses of one family, or prefixes of them.
 type addressSet struct {
 	bits       int       // length of each prefix
-	incomplete bool      // addresses are missing, because there were too many
+	incomplete bool      // addresses are missing, or will be soon
 	words      []uint32  // one for each prefix, sorted; see wordOf
 	secret     [4]uint32 // factors for the words of IPv6 addresses
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/budget"
@@ -349,4 +350,76 @@ func TestNoGroup(t *testing.T) {
 	require.Equal(t, content(3, 1), h.next().payload)
 	require.Equal(t, uint64(64), h.Stats().Received.KernelDropped)
 	require.Zero(t, h.Stats().Received.Dropped)
+}
+
+// Hosts that become known one after the other, as in a rack that starts, get far fewer programs than there
+// are hosts. All of them are served from the first moment on, and as peers when it is quiet again.
+func TestManyNewcomersGetFewPrograms(t *testing.T) {
+	const newcomers = 100
+	h, l := screened(t, Config{}, freeport.Loopback(t, 1)[0])
+	peers := freeport.Loopback(t, newcomers)
+	now := time.Unix(1000, 0)
+	arrives := func(a netip.Addr) (n [classes]int) {
+		s := newForeigner(t, a, l.plain)
+		s.send(s.seal(head(acknowledge, 1), nil))
+		require.NoError(t, s.Close())
+		return arrival(t, l)
+	}
+	known, asStranger := [classes]int{fromKnown: 1}, [classes]int{fromStranger: 1}
+	for i, a := range peers {
+		_, err := h.paths.hold(key{local: l.number, remote: a.As16(), hops: defaultHops}, l)
+		require.NoError(t, err)
+		h.screenNow(now)
+		now = now.Add(time.Millisecond)
+		got := arrives(a)
+		if i < 2 {
+			require.Equal(t, known, got, "%d", i)
+		} else {
+			require.Contains(t, [][classes]int{known, asStranger}, got, "%d", i)
+		}
+	}
+	require.LessOrEqual(t, h.screening.programs, uint64(9), "the kernel made programs as often")
+	require.Equal(t, asStranger, arrives(peers[newcomers-1]))
+	require.Equal(t, known, arrives(peers[0]))
+
+	now = now.Add(h.screening.wait(now))
+	h.screenNow(now)
+	require.Equal(t, known, arrives(peers[newcomers-1]))
+	require.Equal(t, asStranger, arrives(freeport.Loopback(t, 1)[0]), "who may become known soon")
+	now = now.Add(h.screening.wait(now))
+	h.screenNow(now)
+	require.Zero(t, h.screening.wait(now), "nothing is left to do")
+	require.Equal(t, known, arrives(peers[newcomers-1]))
+	require.Equal(t, [classes]int{unfit: 1}, arrives(freeport.Loopback(t, 1)[0]))
+}
+
+// An address that becomes known after a quiet time is known to the kernel at once, and a local address that
+// is added while programs are open has an open one.
+func TestScreening(t *testing.T) {
+	h, _ := screened(t, Config{}, freeport.Loopback(t, 1)[0])
+	s, now := &h.screening, time.Unix(1000, 0)
+	decide := func(newcomers uint64, after time.Duration) bool {
+		now = now.Add(after)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.decide(newcomers, now)
+	}
+	for n := range uint64(3) {
+		require.True(t, decide(n+1, screenQuiet))
+		require.False(t, s.open)
+	}
+	require.False(t, decide(3, 0))
+	require.True(t, decide(4, screenQuiet-1))
+	require.True(t, s.open)
+	require.NoError(t, h.AddAddress(freeport.Loopback(t, 1)[0]))
+	l := (*h.locals.Load())[1]
+	far := newForeigner(t, freeport.Loopback(t, 1)[0], l.plain)
+	far.send(far.seal(head(acknowledge, 1), nil))
+	require.Equal(t, [classes]int{fromStranger: 1}, arrival(t, l))
+	require.True(t, decide(5, 0), "as many as since the programs are open")
+	require.False(t, decide(6, 0))
+	require.True(t, decide(6, screenQuiet), "it has waited long enough")
+	require.True(t, s.open)
+	require.True(t, decide(6, screenQuiet), "it is quiet")
+	require.False(t, s.open)
 }

@@ -86,10 +86,17 @@ type neighbourWatch struct {
 	seen     [len(neighbourTables)]uint64    // the counts at the last look
 	known    [len(neighbourTables)]bool      // there was a look
 	loggedAt [len(neighbourTables)]time.Time // when the log had the last line; zero: never
+	calls    uint64                          // of the sender, at the last look; counted from 1 on
 }
 
 // look is called about once a second. count returns how often a table had no room since the host was started.
+// While a carrier sends nothing, it loses nothing by that, and count is not called: it opens files.
 func (w *neighbourWatch) look(c *Carrier, now time.Time, count func(*neighbourTable) (uint64, bool)) {
+	calls := c.sender.counts.calls.Load() + 1
+	if calls == w.calls {
+		return
+	}
+	w.calls = calls
 	for i := range neighbourTables {
 		t := &neighbourTables[i]
 		n, ok := count(t)

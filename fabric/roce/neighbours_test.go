@@ -41,10 +41,13 @@ func TestNeighboursInTheLog(t *testing.T) {
 	b.Reset()
 	var w neighbourWatch
 	now, counts := time.Now(), map[string]uint64{"ipv4": 1000}
+	looks := 0
 	second := func(more uint64) {
 		now = now.Add(time.Second)
 		counts["ipv4"] += more
+		h.sender.counts.calls.Add(more) // a carrier that sends nothing does not look
 		w.look(h.Carrier, now, func(t *neighbourTable) (n uint64, ok bool) {
+			looks++
 			n, ok = counts[t.family]
 			return n, ok
 		})
@@ -53,6 +56,7 @@ func TestNeighboursInTheLog(t *testing.T) {
 	second(0)
 	require.Empty(t, b.String())
 	require.Empty(t, h.Notes())
+	require.Equal(t, len(neighbourTables), looks, "only the first look is one")
 	for range 62 {
 		second(2)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"strings"
+	"sync"
 
 	"github.com/nicless/nicless/internal/netns"
 )
@@ -66,30 +67,46 @@ func newNetwork(n int) (w *network, err error) {
 	}
 	// The kernel chooses no addresses (addrgenmode), because all hosts would hear of each one.
 	lines := "link add bridge type bridge\nlink set bridge addrgenmode none up\n"
-	for i := range n {
-		h, err := newHolder(netns.Next(w.bridge.cmd.Process.Pid, hold...))
-		if err != nil {
-			return w, err
-		}
-		w.hosts = append(w.hosts, h)
+	w.hosts = make([]*holder, n)
+	err = forAll(n, func(i int) (err error) {
+		w.hosts[i], err = newHolder(netns.Next(w.bridge.cmd.Process.Pid, hold...))
+		return err
+	})
+	if err != nil {
+		return w, err
+	}
+	for i, h := range w.hosts {
 		lines += fmt.Sprintf("link add port%d type veth peer name net address %s netns %d\n"+
 			"link set port%d addrgenmode none master bridge up\n", i, hardware(i), h.cmd.Process.Pid, i)
 	}
 	if err = w.bridge.ip(lines); err != nil {
 		return w, err
 	}
-	for i, h := range w.hosts {
+	return w, forAll(n, func(i int) error {
 		lines := fmt.Sprintf("link set net addrgenmode none up\naddress add %v/%d dev net\n", address(i), prefix.Bits())
 		for j := range n {
 			if j != i {
 				lines += fmt.Sprintf("neighbour add %v lladdr %s dev net nud permanent\n", address(j), hardware(j))
 			}
 		}
-		if err = h.ip(lines); err != nil {
-			return w, err
+		return w.hosts[i].ip(lines)
+	})
+}
+
+// forAll calls f with all numbers below n, at one time, and returns the first error.
+func forAll(n int, f func(int) error) error {
+	var wg sync.WaitGroup
+	errs := make([]error, n)
+	for i := range n {
+		wg.Go(func() { errs[i] = f(i) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
 		}
 	}
-	return w, nil
+	return nil
 }
 
 // newHolder starts a holder, and waits until its namespace is there.
@@ -140,7 +157,9 @@ func (h *holder) close() {
 // close ends the hosts and their network.
 func (w *network) close() {
 	for _, h := range w.hosts {
-		h.close()
+		if h != nil { // its start has not failed
+			h.close()
+		}
 	}
 	if w.bridge != nil {
 		w.bridge.close()

@@ -69,6 +69,14 @@ func (n *node) open() (err error) {
 	return err
 }
 
+// close ends the connection to the engine, and the engine.
+func (n *node) close() {
+	if n.ctx != nil { // the engine has served
+		_ = n.ctx.Close()
+	}
+	n.stop()
+}
+
 // at is where a slot of an area begins in the node's memory.
 func (n *node) at(a area, slot int) int { return (int(a)*n.most + slot) * slotSize }
 

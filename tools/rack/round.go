@@ -62,18 +62,7 @@ func (e *end) check(round int) error {
 
 // each calls f for each node at one time, and returns the first error.
 func each(nodes []*node, f func(*node) error) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(nodes))
-	for i, n := range nodes {
-		wg.Go(func() { errs[i] = f(n) })
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return forAll(len(nodes), func(i int) error { return f(nodes[i]) })
 }
 
 // among returns the node's queue pairs with some nodes.

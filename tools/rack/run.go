@@ -57,7 +57,7 @@ func Run(c Config) error {
 	r := &rack{Config: c}
 	defer func() {
 		for _, n := range r.nodes {
-			n.stop()
+			n.close()
 		}
 		if r.network != nil {
 			r.network.close()

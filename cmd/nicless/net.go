@@ -276,7 +276,7 @@ func (f *netFlags) serve(
 			defer stop()
 		}
 	}
-	answering := serveNames(in, w)
+	answering := serveNames(in, dev.Index(), w)
 	defer answering.Close()
 	watched, unwatch := context.WithCancel(ctx)
 	var watching sync.WaitGroup

@@ -18,13 +18,13 @@ type zone struct {
 
 func (z zone) Networks() []netip.Prefix { return z.networks }
 
-// serveNames answers queries of DNS at the addresses of an interface.
-func serveNames(in *netdev.Interface, w wanted) *names.Server {
+// serveNames answers queries of DNS at the addresses of an interface, whose index is through.
+func serveNames(in *netdev.Interface, through int, w wanted) *names.Server {
 	z := zone{Interface: in}
 	for _, p := range w.tun.Addresses {
 		z.networks = append(z.networks, p.Masked())
 	}
-	s := names.NewServer(z, w.cfg.Log)
+	s := names.NewServer(z, through, w.cfg.Log)
 	s.Listen(in.Stats().Addresses)
 	return s
 }

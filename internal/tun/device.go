@@ -29,6 +29,9 @@ type Device struct {
 // Name returns the name of the interface.
 func (d *Device) Name() string { return d.name }
 
+// Index returns the index of the interface, which stays when the interface gets another name.
+func (d *Device) Index() int { return d.index }
+
 // Offloads returns what the kernel took of the offloads.
 func (d *Device) Offloads() Offloads { return d.offloads }
 

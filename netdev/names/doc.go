@@ -4,7 +4,8 @@
 //
 // Terms: a zone is the network's names and addresses, which change; a host is a name in it, one label.
 //
-// A query can come from anybody who reaches the address. It is parsed by the package dnsmessage of
+// A query comes from this host, or from those who send through the network's interface; the kernel drops
+// others before they are read. It is parsed by the package dnsmessage of
 // golang.org/x/net, from a copy of at most [MaxQuery] bytes, and every answer has at most 512 bytes, so that
 // none is ever cut. An answer is computed from the zone alone, without waiting, by one goroutine for each
 // address and one for each of at most [MaxConnections] connections.
@@ -16,4 +17,5 @@
 //   - answer.go: which code an answer has (decide), and what is in it
 //   - reverse.go: which address a name of in-addr.arpa or ip6.arpa is
 //   - server.go: at which addresses queries are taken (Listen); how many connections
+//   - through.go: by which interface (onlyThrough)
 package names

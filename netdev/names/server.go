@@ -1,7 +1,10 @@
+//go:build linux && (amd64 || arm64)
+
 package names
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,9 +35,10 @@ const (
 
 // A Server answers at addresses of this host, by UDP and TCP. Its functions are safe for concurrent use.
 type Server struct {
-	zone Zone
-	log  *slog.Logger
-	port uint16
+	zone    Zone
+	through int // index of an interface
+	log     *slog.Logger
+	port    uint16
 
 	mu     sync.Mutex // guards the fields below
 	at     map[netip.Addr]*socket
@@ -43,10 +47,11 @@ type Server struct {
 	all    sync.WaitGroup
 }
 
-// NewServer makes a server without addresses. log gets a line for each address at which it cannot answer, and
-// can be nil.
-func NewServer(z Zone, log *slog.Logger) *Server {
-	return &Server{zone: z, log: cmp.Or(log, slog.New(slog.DiscardHandler)), port: port,
+// NewServer makes a server without addresses. It answers this host, and those who send through the interface
+// of that index: nobody else hears anything, who reaches an address by another interface. log gets a line for
+// each address at which it cannot answer, and can be nil.
+func NewServer(z Zone, through int, log *slog.Logger) *Server {
+	return &Server{zone: z, through: through, log: cmp.Or(log, slog.New(slog.DiscardHandler)), port: port,
 		at: make(map[netip.Addr]*socket), failed: make(map[netip.Addr]string)}
 }
 
@@ -68,7 +73,7 @@ func (s *Server) Listen(list []netip.Addr) {
 		if s.at[ip] != nil {
 			continue
 		}
-		at, err := open(netip.AddrPortFrom(ip, s.port))
+		at, err := open(netip.AddrPortFrom(ip, s.port), s.through)
 		if err != nil {
 			if s.failed[ip] != err.Error() {
 				s.log.Warn("names are not answered at an address", "address", ip, "why", err.Error())
@@ -105,17 +110,20 @@ type socket struct {
 	all    sync.WaitGroup // of connections
 }
 
-func open(at netip.AddrPort) (*socket, error) {
-	udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+func open(at netip.AddrPort, through int) (*socket, error) {
+	// The filter is there before the socket has a port, so nothing gets past it.
+	l := net.ListenConfig{Control: onlyThrough(through)}
+	packets, err := l.ListenPacket(context.Background(), "udp", at.String())
 	if err != nil {
 		return nil, err
 	}
+	udp := packets.(*net.UDPConn)
 	at = netip.AddrPortFrom(at.Addr(), udp.LocalAddr().(*net.UDPAddr).AddrPort().Port())
-	tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+	tcp, err := l.Listen(context.Background(), "tcp", at.String())
 	if err != nil {
 		return nil, errors.Join(err, udp.Close())
 	}
-	return &socket{udp: udp, tcp: tcp, open: make(map[net.Conn]bool)}, nil
+	return &socket{udp: udp, tcp: tcp.(*net.TCPListener), open: make(map[net.Conn]bool)}, nil
 }
 
 func (s *socket) close() {

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package names
 
 import (
@@ -18,7 +20,7 @@ var local = netip.MustParseAddr("127.0.0.1")
 // listen answers at a port of 127.0.0.1.
 func listen(t *testing.T) (s *Server, at string) {
 	t.Helper()
-	s = NewServer(hosts, nil)
+	s = NewServer(hosts, loopback, nil)
 	s.port = 0
 	s.Listen([]netip.Addr{local})
 	t.Cleanup(s.Close)
@@ -90,7 +92,7 @@ func TestConnections(t *testing.T) {
 // An address at which nobody can answer is in the log once, and stops no other.
 func TestAddressIsNotThere(t *testing.T) {
 	var log strings.Builder
-	s := NewServer(hosts, slog.New(slog.NewTextHandler(&log, nil)))
+	s := NewServer(hosts, loopback, slog.New(slog.NewTextHandler(&log, nil)))
 	s.port = 0
 	t.Cleanup(s.Close)
 	for range 2 {

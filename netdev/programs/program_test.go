@@ -23,6 +23,8 @@ var programs = map[string]func(args []string) error{
 	"udp-count": countUDP,
 	"udp-flood": floodUDP,
 	"direct":    joinDirect,
+
+	"resolve-name": resolveName,
 }
 
 func runProgram(name string, args []string) int {

@@ -113,28 +113,40 @@ func (l *Listener) Close() (err error) {
 		return errZero
 	}
 	l.once.Do(func() {
-		a := &l.c.announcing
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		n := a.names
-		n.List = slices.DeleteFunc(slices.Clone(n.List), func(s string) bool { return s == l.name })
-		if l.c.err() == nil {
-			err = l.c.announceBoth(fmt.Sprintf("close %v", l), a.audience, a.value, a.to, n)
-		}
-		a.names = n
-		l.leave()
+		err = l.withdraw()
 		close(l.done)
-		for {
-			select {
-			case call := <-l.calls:
-				_ = call.Reject("the listener has closed")
-				continue
-			default:
-			}
-			return
-		}
+		l.refuseWaiting()
 	})
 	return err
+}
+
+// withdraw takes the name out of what the Context announces.
+func (l *Listener) withdraw() (err error) {
+	a := &l.c.announcing
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.names
+	n.List = slices.DeleteFunc(slices.Clone(n.List), func(s string) bool { return s == l.name })
+	if l.c.err() == nil {
+		err = l.c.announceBoth(fmt.Sprintf("close %v", l), a.audience, a.value, a.to, n)
+	}
+	a.names = n
+	l.leave()
+	return err
+}
+
+// refuseWaiting refuses the dials that wait for Accept, all at once: the link to a dialler may have to open.
+func (l *Listener) refuseWaiting() {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		select {
+		case call := <-l.calls:
+			all.Go(func() { _ = call.Reject("the listener has closed") })
+		default:
+			return
+		}
+	}
 }
 
 // Accept waits for the next program that dials the name. Its error is ErrClosed if the Listener is closed, or

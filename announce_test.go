@@ -56,6 +56,9 @@ func announcesAs(path string) error {
 			err = c.Announce(value)
 		case '*':
 			err = c.AnnounceToAll(value)
+		case 'd':
+			fmt.Println(dialClient(c, string(value)))
+			continue
 		}
 		if err != nil {
 			fmt.Println("error:", err)
@@ -348,9 +351,9 @@ func user(t *testing.T, path string, uid int, attr *syscall.SysProcAttr) (ask fu
 	}
 }
 
-// A key that a program announces is read by programs of its user only, on its engine and on one that a pool
-// leads to, also if they act as root of a user namespace, and by all only if it is announced to all.
-func TestAnnouncementsOfUsers(t *testing.T) {
+// forUsers runs two engines that a pool joins, at sockets that all users can open.
+func forUsers(t *testing.T) (here, there string) {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to have programs of other users")
 	}
@@ -374,7 +377,13 @@ func TestAnnouncementsOfUsers(t *testing.T) {
 		t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
 		return path
 	}
-	here, there := open("0"), open("1")
+	return open("0"), open("1")
+}
+
+// A key that a program announces is read by programs of its user only, on its engine and on one that a pool
+// leads to, also if they act as root of a user namespace, and by all only if it is announced to all.
+func TestAnnouncementsOfUsers(t *testing.T) {
+	here, there := forUsers(t)
 	const alice, bob = 54321, 54322
 	first, second := user(t, here, alice, nil), user(t, here, alice, nil)
 	stranger, far, farStranger := user(t, here, bob, nil), user(t, there, alice, nil), user(t, there, bob, nil)

@@ -128,6 +128,7 @@ type testDevice struct {
 	news      atomic.Pointer[func()]
 	heard     sync.Map // the last report of the links, by GUID
 	got       sync.Map // the last message, by box
+	refusal   error    // the result of Deliver
 }
 
 func (d *testDevice) GUID() uint64           { return 77 }
@@ -143,7 +144,10 @@ func (d *testDevice) SetAnnounced(_ any, guid uint64, list []board.Entry) {
 	d.heard.Store(guid, list)
 }
 func (d *testDevice) OnMessage(func(nic.BoxMessage, uint64, nic.User) error) {}
-func (d *testDevice) Deliver(to uint64, m nic.BoxMessage)                    { d.got.Store(to, m) }
+func (d *testDevice) Deliver(to uint64, m nic.BoxMessage) error {
+	d.got.Store(to, m)
+	return d.refusal
+}
 func (d *testDevice) AddPort(nic.PortConfig) (nic.Port, error) {
 	d.ports.Add(1)
 	return &testPort{}, nil

@@ -20,13 +20,14 @@ import (
 // sendMessage carries a message from a box of this engine, by the first link that leads to the other engine.
 func (t *Table) sendMessage(to nic.BoxMessage, from uint64, who nic.User) error {
 	d := rendezvous.Datagram{Device: t.dev.GUID(), From: from, To: to.Number, Value: to.Value}
-	mad := d.Put()
 	if to.Device != 0 {
 		p, err := t.reach(nic.Address{GUID: to.Device}, false)
 		if err != nil {
 			return noWay{err}
 		}
 		if p != nil {
+			d.Sender = to.User + 1 // strangers do not get it
+			mad := d.Put()
 			return p.Port.SendManagement(p.Number, gsiHeader(), append(make([]byte, grhSize), mad[:]...))
 		}
 	}
@@ -40,6 +41,7 @@ func (t *Table) sendMessage(to nic.BoxMessage, from uint64, who nic.User) error 
 		return noWay{err}
 	}
 	defer release()
+	mad := d.Put()
 	return p.Port.SendManagement(p.Number, gsiHeader(), mad[:])
 }
 
@@ -63,8 +65,9 @@ func (t *Table) takeMessage(from *nic.Path, b []byte) bool {
 	if err != nil {
 		return true // of another version, or of nobody who means well: its sender hears nothing
 	}
-	m := nic.BoxMessage{Device: d.Device, Number: d.From, Value: d.Value}
+	m := nic.BoxMessage{Device: d.Device, Number: d.From, User: nic.NoUser, Value: d.Value}
 	if from != nil {
+		m.User = d.Sender - 1
 		p, ok := t.current.Load().look(nic.Address{GUID: d.Device})
 		if !ok || p.Port != from.Port || p.Number != from.Number {
 			return true // a peer that speaks in the name of another
@@ -83,7 +86,7 @@ func (t *Table) takeMessage(from *nic.Path, b []byte) bool {
 	case d.To == answerBox && d.From == answerBox: // no client: a client's box is in From
 		t.takeSummary(from, m)
 	default:
-		t.dev.Deliver(d.To, m)
+		t.deliver(from, d.To, m)
 	}
 	return true
 }
@@ -97,21 +100,51 @@ func (t *Table) takeNamed(m nic.BoxMessage) {
 	}
 	name, boxes := dial.Name, t.boxesOf(dial.Name)
 	if len(boxes) == 1 {
-		t.dev.Deliver(boxes[0], m)
+		t.deliver(nil, boxes[0], m)
 		return
 	}
 	why := fmt.Sprintf("no client of engine %016x listens as %q for all", t.dev.GUID(), name)
 	if len(boxes) > 1 {
 		why = fmt.Sprintf("%d clients of engine %016x listen as %q", len(boxes), t.dev.GUID(), name)
 	}
-	answer := rendezvous.Message{Kind: rendezvous.Reject, ID: dial.ID, Body: rendezvous.Text(why)}
-	d := rendezvous.Datagram{Device: t.dev.GUID(), From: answerBox, To: m.Number}
-	d.Value = string(answer.Append(nil))
-	mad := d.Put()
-	// A stranger is answered by the path that there is, and none is opened for it.
-	if p, err := t.routeOnce(nic.Address{GID: m.GID, From: t.Own()}); err == nil && p.Port != nil {
-		_ = p.Port.SendManagement(p.Number, gsiHeader(), mad[:])
+	t.refuse(nil, answerBox, m, dial.ID, why)
+}
+
+// deliver puts a message into a client's box. A Dial that the client does not get is answered.
+func (t *Table) deliver(from *nic.Path, to uint64, m nic.BoxMessage) {
+	err := t.dev.Deliver(to, m)
+	if err == nil {
+		return
 	}
+	if dial, other := rendezvous.ParseMessage(m.Value); other == nil {
+		t.refuse(from, to, m, dial.ID, err.Error())
+	}
+}
+
+// refuse answers a Dial in place of the box that was dialled, by the path from which it came; nil: by RoCE.
+func (t *Table) refuse(from *nic.Path, box uint64, m nic.BoxMessage, id uint64, why string) {
+	answer := rendezvous.Message{Kind: rendezvous.Reject, ID: id, Body: rendezvous.Text(why)}
+	d := rendezvous.Datagram{Device: t.dev.GUID(), From: box, To: m.Number, Value: string(answer.Append(nil))}
+	if from == nil {
+		_ = t.answerAt(m.GID, &d)
+		return
+	}
+	mad := d.Put()
+	_ = from.Port.SendManagement(from.Number, gsiHeader(), append(make([]byte, grhSize), mad[:]...))
+}
+
+// answerAt sends a stranger, who has sent something by RoCE, an answer by the path that there is. None is
+// opened for it, and it keeps none open.
+func (t *Table) answerAt(gid [16]byte, d *rendezvous.Datagram) error {
+	p, err := t.routeOnce(nic.Address{GID: gid, From: t.Own()})
+	if err != nil {
+		return noWay{err}
+	}
+	if p.Port == nil {
+		return fmt.Errorf("%w: the address is of this engine", nic.ErrNoWay)
+	}
+	mad := d.Put()
+	return p.Port.SendManagement(p.Number, gsiHeader(), mad[:])
 }
 
 // answerBox is the box of the engine itself. No client has it, except by chance.

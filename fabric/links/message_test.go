@@ -28,24 +28,24 @@ func TestMessagesBetweenPeers(t *testing.T) {
 	a := &testLink{name: "a", guid: 5, path: nic.Path{Port: &testPort{}, Number: 1}}
 	b := &testLink{name: "b", guid: 6, path: nic.Path{Port: &testPort{}, Number: 2}}
 	table, dev := open(t, Options{}, a, b)
-	require.NoError(t, table.sendMessage(nic.BoxMessage{Device: 6, Number: 9, Value: "hello"}, 8, nic.User{}))
+	require.NoError(t, table.sendMessage(nic.BoxMessage{Device: 6, Number: 9, User: 1000, Value: "hello"}, 8, nic.User{}))
 	sent := b.path.Port.(*testPort).sent
 	require.Len(t, sent, 1)
 	require.Len(t, sent[0], gsiHead+grhSize+rendezvous.Size)
 	d, err := rendezvous.ParseDatagram((*[rendezvous.Size]byte)(sent[0][gsiHead+grhSize:]))
 	require.NoError(t, err)
-	require.Equal(t, rendezvous.Datagram{Device: 77, From: 8, To: 9, Value: "hello"}, d)
+	require.Equal(t, rendezvous.Datagram{Device: 77, From: 8, To: 9, Sender: 1001, Value: "hello"}, d)
 	require.Empty(t, a.path.Port.(*testPort).sent)
 
 	others := 0
 	table.SetManagement(func([]byte, bool) { others++ })
-	from5 := rendezvous.Datagram{Device: 5, From: 3, To: 4, Value: "x"}
+	from5 := rendezvous.Datagram{Device: 5, From: 3, To: 4, Sender: 1001, Value: "x"}
 	table.fromPeer(b.path, packetOf(from5, 1))
 	_, ok := dev.got.Load(uint64(4))
 	require.False(t, ok, "b speaks for a")
 	table.fromPeer(a.path, packetOf(from5, 1))
 	got, _ := dev.got.Load(uint64(4))
-	require.Equal(t, nic.BoxMessage{Device: 5, Number: 3, Value: "x"}, got, "without an address")
+	require.Equal(t, nic.BoxMessage{Device: 5, Number: 3, User: 1000, Value: "x"}, got, "without an address")
 	bad := packetOf(from5, 1)
 	bad[gsiHead+grhSize+41]++ // another version
 	table.fromPeer(a.path, bad)
@@ -89,7 +89,7 @@ func TestNamedMessages(t *testing.T) {
 	found := dial("db", rendezvous.Dial)
 	table.fromRoCE(0, packetOf(found, 7))
 	got, _ := dev.got.Load(uint64(20))
-	require.Equal(t, nic.BoxMessage{Device: 123, Number: 3, GID: gid("192.0.2.7"), Value: found.Value}, got)
+	require.Equal(t, nic.BoxMessage{Device: 123, Number: 3, GID: gid("192.0.2.7"), User: nic.NoUser, Value: found.Value}, got)
 	port := a.path.Port.(*testPort)
 	require.Empty(t, port.sent)
 	for name, why := range map[string]string{
@@ -119,8 +119,8 @@ func TestStrangersInTheNameOfPeers(t *testing.T) {
 	a := &testLink{name: "a", guid: 5, gid: gid("192.0.2.7"), path: nic.Path{Port: &testPort{}, Number: 1}}
 	table, dev := open(t, Options{}, a)
 	for says, want := range map[uint64]uint64{5: 0, dev.GUID(): 0, 123: 123} {
-		table.fromRoCE(0, packetOf(rendezvous.Datagram{Device: says, From: 3, To: 4, Value: "x"}, 7))
+		table.fromRoCE(0, packetOf(rendezvous.Datagram{Device: says, From: 3, To: 4, Sender: 1001, Value: "x"}, 7))
 		got, _ := dev.got.Load(uint64(4))
-		require.Equal(t, nic.BoxMessage{Device: want, Number: 3, GID: gid("192.0.2.7"), Value: "x"}, got, "it says %d", says)
+		require.Equal(t, nic.BoxMessage{Device: want, Number: 3, GID: gid("192.0.2.7"), User: nic.NoUser, Value: "x"}, got, "it says %d", says)
 	}
 }

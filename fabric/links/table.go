@@ -31,7 +31,7 @@ type Device interface {
 	OnAnnounce(func())
 	SetAnnounced(link any, guid uint64, list []board.Entry)
 	OnMessage(func(to nic.BoxMessage, from uint64, who nic.User) error)
-	Deliver(to uint64, m nic.BoxMessage)
+	Deliver(to uint64, m nic.BoxMessage) error
 }
 
 // A Table has the links of an engine. Its methods are safe for concurrent use.

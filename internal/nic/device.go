@@ -159,8 +159,9 @@ type Device interface {
 	OnMessage(f func(to BoxMessage, from uint64, who User) error)
 
 	// Deliver puts a message, which says who has sent it, into a client's box. It drops the message if there
-	// is no such box, or if it is full. Deliver may wait for the device's thread.
-	Deliver(to uint64, m BoxMessage)
+	// is no such box, or if it is full. The error is that of a dial by a user for whom the client does not
+	// listen; the sender is to be told. Deliver may wait for the device's thread.
+	Deliver(to uint64, m BoxMessage) error
 
 	// Report writes a line into the device's log, unless there have been too many lines
 	// about the user, or about all users together. It does not wait for the log.

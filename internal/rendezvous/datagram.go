@@ -14,6 +14,7 @@ const Size = 256
 type Datagram struct {
 	Device   uint64 // GUID of the engine that sends
 	From, To uint64 // numbers of boxes; To 0: the value begins with a name
+	Sender   uint32 // one more than the uid of the user who sends; 0: not said, as by older engines
 	Value    string
 }
 
@@ -24,7 +25,7 @@ type Datagram struct {
 //	0   base version 1, class, class version 1, method Send (3)
 //	4   zeros, 32 bytes: status, transaction, attribute, and the header of RMPP, which is not used
 //	36  0, and the OUI, 3 bytes
-//	40  version 1, 2 bytes; length of the value, 2 bytes; 0, 4 bytes
+//	40  version 1, 2 bytes; length of the value, 2 bytes; Sender, 4 bytes
 //	48  Device; 56 To; 64 From
 //	72  value, and zeros
 const (
@@ -46,6 +47,7 @@ func (d *Datagram) Put() (b [Size]byte) {
 	be := binary.BigEndian
 	be.PutUint16(b[40:], version)
 	be.PutUint16(b[42:], uint16(len(d.Value)))
+	be.PutUint32(b[44:], d.Sender)
 	be.PutUint64(b[48:], d.Device)
 	be.PutUint64(b[56:], d.To)
 	be.PutUint64(b[64:], d.From)
@@ -57,7 +59,8 @@ func (d *Datagram) Put() (b [Size]byte) {
 func ParseDatagram(b *[Size]byte) (d Datagram, err error) {
 	be := binary.BigEndian
 	n := int(be.Uint16(b[42:]))
-	d = Datagram{Device: be.Uint64(b[48:]), To: be.Uint64(b[56:]), From: be.Uint64(b[64:])}
+	d = Datagram{Device: be.Uint64(b[48:]), To: be.Uint64(b[56:]), From: be.Uint64(b[64:]),
+		Sender: be.Uint32(b[44:])}
 	v := be.Uint16(b[40:])
 	switch {
 	case [4]byte(b[:]) != begins || v != version:

@@ -72,8 +72,8 @@ func TestWrongMessages(t *testing.T) {
 
 // The bytes on the links stay what they are.
 func TestDatagramBytes(t *testing.T) {
-	b := (&Datagram{0x0123456789abcdef, 0x1122334455667788, 0x99aabbccddeeff00, "hello"}).Put()
-	require.Equal(t, "013d0103"+strings.Repeat("00", 32)+"00026e6c"+"00010005"+"00000000"+"0123456789abcdef"+"99aabbccddeeff00"+
+	b := (&Datagram{0x0123456789abcdef, 0x1122334455667788, 0x99aabbccddeeff00, 1001, "hello"}).Put()
+	require.Equal(t, "013d0103"+strings.Repeat("00", 32)+"00026e6c"+"00010005"+"000003e9"+"0123456789abcdef"+"99aabbccddeeff00"+
 		"1122334455667788"+hex.EncodeToString([]byte("hello"))+strings.Repeat("00", Size-valueAt-5), hex.EncodeToString(b[:]))
 	require.True(t, Is(b[:]))
 	require.False(t, Is(b[:255]))
@@ -91,7 +91,7 @@ func TestDatagramBytes(t *testing.T) {
 }
 
 func FuzzDatagram(f *testing.F) {
-	b := (&Datagram{1, 2, 3, "v"}).Put()
+	b := (&Datagram{1, 2, 3, 4, "v"}).Put()
 	f.Add(b[:])
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if !Is(in) {

@@ -114,7 +114,7 @@ var mayImport = map[string][]string{
 	"engine/internal/process":     {"engine/internal/quota", "internal/control", "internal/nic", "internal/procmem"},
 	"engine/internal/states":      {"internal/control", "wqe"},
 	"engine/internal/quota":       {"engine/internal/cgroup", "internal/control"},
-	"engine/internal/boxes":       {"internal/control", "internal/nic"},
+	"engine/internal/boxes":       {"internal/board", "internal/control", "internal/nic", "internal/rendezvous"},
 	"engine/internal/bulletin":    {"engine/internal/userns", "internal/board", "internal/control"},
 	"engine/internal/recent":      {"state"},
 	"engine/internal/rights":      {"internal/control"},

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/rendezvous"
 )
 
 // Most is how many clients of a device can have boxes: as many as can announce something.
@@ -39,6 +41,8 @@ type box struct {
 	messages []nic.BoxMessage
 	each     map[source]int // how many of the messages are of each sender; none has 0
 	quiet    bool           // the owner has been notified since it found the box empty
+	listens  bool           // the owner has announced names
+	dialler  uint32         // if so: the user whose clients may dial it, or board.AllUsers
 }
 
 // A source is the sender of a message, as far as the engine knows it: a client of this engine or of one that
@@ -132,25 +136,53 @@ func (o *Office) Of(owner any) uint64 {
 	return 0
 }
 
-// Deliver puts a message into a box. tell is the owner of the box if it has to be notified, or nil.
-func (o *Office) Deliver(to uint64, m nic.BoxMessage) (tell any) {
+// Listen says who may dial the owner: clients of a user, or of all (board.AllUsers). It stays so when the
+// owner withdraws its names: dials that have come before are sent again until they are answered.
+func (o *Office) Listen(owner any, user uint32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b := o.byOwner[owner]; b != nil {
+		b.listens, b.dialler = true, user
+	}
+}
+
+// admits returns why a message may not come into the box, or nil. Only a Dial needs the user: what else comes
+// is an answer to a message that has come from the box, or of no use, and its ID is a random number that only
+// both sides know.
+func (b *box) admits(m *nic.BoxMessage) error {
+	if b.listens && (b.dialler == board.AllUsers || b.dialler == m.User) {
+		return nil
+	}
+	said, err := rendezvous.ParseMessage(m.Value)
+	if err != nil || said.Kind != rendezvous.Dial {
+		return nil
+	}
+	return control.Errorf(control.CodeDenied, "%q is not a name of that client for programs of this user", said.Name)
+}
+
+// Deliver puts a message into a box. tell is the owner of the box if it has to be notified, or nil. The error
+// is that of a dial which the owner does not get.
+func (o *Office) Deliver(to uint64, m nic.BoxMessage) (tell any, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	b := o.byNumber[to]
 	if b == nil || len(m.Value) > control.MaxMessageValue {
-		return nil
+		return nil, nil
+	}
+	if err := b.admits(&m); err != nil {
+		return nil, err
 	}
 	from := sourceOf(&m)
 	if !b.makeRoom(from) {
-		return nil
+		return nil, nil
 	}
 	b.count(from, 1)
 	b.messages = append(b.messages, m)
 	if b.quiet {
-		return nil
+		return nil, nil
 	}
 	b.quiet = true
-	return b.owner
+	return b.owner, nil
 }
 
 // Next takes the oldest message from the owner's box. If there is none, the owner is notified of the next.

@@ -4,13 +4,24 @@ package boxes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/rendezvous"
 	"github.com/stretchr/testify/require"
 )
+
+// deliver puts a message into a box that has to take it, or to drop it without a word.
+func deliver(t *testing.T, o *Office, to uint64, m nic.BoxMessage) (owner any) {
+	t.Helper()
+	owner, err := o.Deliver(to, m)
+	require.NoError(t, err)
+	return owner
+}
 
 // An owner is notified once until it has found its box empty, and reads messages in their order.
 func TestNotices(t *testing.T) {
@@ -23,13 +34,13 @@ func TestNotices(t *testing.T) {
 	require.Equal(t, n, o.Of("a"))
 	require.Zero(t, o.Of("b"))
 	message := func(s string) nic.BoxMessage { return nic.BoxMessage{Number: 1, Value: s} }
-	require.Equal(t, "a", o.Deliver(n, message("1")))
-	require.Nil(t, o.Deliver(n, message("2")))
+	require.Equal(t, "a", deliver(t, &o, n, message("1")))
+	require.Nil(t, deliver(t, &o, n, message("2")))
 	for _, want := range []string{"1", "2"} {
 		m, ok := o.Next("a")
 		require.True(t, ok)
 		require.Equal(t, want, m.Value)
-		require.Nil(t, o.Deliver(n, message("later")), "it still reads")
+		require.Nil(t, deliver(t, &o, n, message("later")), "it still reads")
 	}
 	for range 2 {
 		_, ok := o.Next("a")
@@ -37,14 +48,14 @@ func TestNotices(t *testing.T) {
 	}
 	_, ok := o.Next("a")
 	require.False(t, ok)
-	require.Equal(t, "a", o.Deliver(n, message("3")))
+	require.Equal(t, "a", deliver(t, &o, n, message("3")))
 	o.Missed("a")
-	require.Equal(t, "a", o.Deliver(n, message("4")))
+	require.Equal(t, "a", deliver(t, &o, n, message("4")))
 
 	o.Close("a")
 	o.Close("b")
 	o.Missed("a")
-	require.Nil(t, o.Deliver(n, message("5")))
+	require.Nil(t, deliver(t, &o, n, message("5")))
 	_, ok = o.Next("a")
 	require.False(t, ok)
 	require.Empty(t, o.byNumber)
@@ -56,11 +67,11 @@ func TestBounds(t *testing.T) {
 	var o Office
 	n, err := o.Open(0)
 	require.NoError(t, err)
-	o.Deliver(n, nic.BoxMessage{Value: strings.Repeat("x", control.MaxMessageValue+1)})
+	deliver(t, &o, n, nic.BoxMessage{Value: strings.Repeat("x", control.MaxMessageValue+1)})
 	_, ok := o.Next(0)
 	require.False(t, ok, "it is too long")
 	for i := range Depth + 1 {
-		o.Deliver(n, nic.BoxMessage{Value: fmt.Sprint(i)})
+		deliver(t, &o, n, nic.BoxMessage{Value: fmt.Sprint(i)})
 	}
 	for i := range Depth {
 		m, ok := o.Next(0)
@@ -81,6 +92,43 @@ func TestBounds(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A dial gets to a client that has announced names for the user who dials, and everything else to everybody.
+func TestDialsOfOthers(t *testing.T) {
+	const user, other = 1000, 1001
+	dial := rendezvous.Message{Name: "db", Kind: rendezvous.Dial, ID: 7}
+	ready := rendezvous.Message{Kind: rendezvous.Ready, ID: 7}
+	var o Office
+	n, err := o.Open("a")
+	require.NoError(t, err)
+	gets := func(m *rendezvous.Message, from uint32) bool {
+		_, err := o.Deliver(n, nic.BoxMessage{Device: 1, Number: 2, User: from, Value: string(m.Append(nil))})
+		if err != nil {
+			require.ErrorContains(t, err, `"db" is not a name of that client for programs of this user`)
+			require.ErrorIs(t, err, &control.Error{Code: control.CodeDenied})
+		}
+		_, ok := o.Next("a")
+		require.Equal(t, err == nil, ok)
+		return ok
+	}
+	for _, row := range []struct {
+		name    string
+		listen  func()
+		allowed []uint32
+	}{
+		{"it does not listen", func() {}, nil},
+		{"for its user", func() { o.Listen("a", user) }, []uint32{user}},
+		{"for all", func() { o.Listen("a", board.AllUsers) }, []uint32{0, user, other, nic.NoUser}},
+		{"for its user again", func() { o.Listen("a", user) }, []uint32{user}},
+	} {
+		row.listen()
+		for _, from := range []uint32{0, user, other, nic.NoUser} {
+			require.Equal(t, slices.Contains(row.allowed, from), gets(&dial, from), "%s: %d", row.name, from)
+			require.True(t, gets(&ready, from))
+		}
+	}
+	o.Listen("unknown", user)
+}
+
 // A sender that fills a box again and again leaves room for others, whether it is a client or an address.
 func TestFlood(t *testing.T) {
 	address := [16]byte{15: 1}
@@ -95,12 +143,12 @@ func TestFlood(t *testing.T) {
 			n, err := o.Open(0)
 			require.NoError(t, err)
 			for i := range 2 * Depth {
-				o.Deliver(n, flood(i+1))
+				deliver(t, &o, n, flood(i+1))
 			}
 			const others = Depth - 1
 			for i := range others {
-				o.Deliver(n, nic.BoxMessage{Device: 1, Number: uint64(100 + i), Value: fmt.Sprint(i)})
-				o.Deliver(n, flood(i+1))
+				deliver(t, &o, n, nic.BoxMessage{Device: 1, Number: uint64(100 + i), Value: fmt.Sprint(i)})
+				deliver(t, &o, n, flood(i+1))
 			}
 			var got []string
 			for m, ok := o.Next(0); ok; m, ok = o.Next(0) {

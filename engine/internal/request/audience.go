@@ -37,7 +37,8 @@ func (c *Client) postFor(audience uint32, value string) (control.Message, error)
 	if c.Closed {
 		return nil, object.ErrClosed
 	}
-	if _, n := rendezvous.Split(value); n.Box != 0 && n.Box != c.Device.Boxes.Of(c.Client) {
+	_, n := rendezvous.Split(value)
+	if n.Box != 0 && n.Box != c.Device.Boxes.Of(c.Client) {
 		return nil, control.Errorf(control.CodeInvalid, "names with box %#016x, which is not the client's", n.Box)
 	}
 	to := board.AllUsers
@@ -49,6 +50,9 @@ func (c *Client) postFor(audience uint32, value string) (control.Message, error)
 		if to = c.Device.Bulletin.Users.Of(c.UID); to == board.AllUsers {
 			return nil, control.Errorf(control.CodeInvalid, "uid %d stands for all users that have no uid here, so these are not one user; announce to all clients, or connect as a user that has one", c.UID)
 		}
+	}
+	if n.Box != 0 {
+		c.Device.Boxes.Listen(c.Client, to) // before anybody reads the names
 	}
 	told, err := c.Device.Bulletin.Post(c.Client, c.Client.Device.GUID, to, value)
 	if err != nil {

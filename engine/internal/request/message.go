@@ -26,20 +26,21 @@ func sendMessage(c *Client, payload []byte) (control.Message, error) {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)
 	}
 	from := c.Device.Boxes.Of(c.Client)
+	user := c.Device.Bulletin.Users.Of(c.UID)
 	switch {
 	case from == 0:
 		return nil, control.Errorf(control.CodeState, "this client has no box for answers; open_box comes first")
 	case len(m.Value) > control.MaxMessageValue:
 		return nil, control.Errorf(control.CodeInvalid, "message of %d bytes; at most %d are possible", len(m.Value), control.MaxMessageValue)
 	case m.Device == c.Device.Runner.GUID:
-		c.Device.Deliver(m.Number, nic.BoxMessage{Device: m.Device, Number: from, Value: m.Value})
-		return &control.Empty{}, nil
+		sent := nic.BoxMessage{Device: m.Device, Number: from, User: user, Value: m.Value}
+		return &control.Empty{}, c.Device.Deliver(m.Number, sent)
 	}
 	send := c.Device.Boxes.Sender()
 	err := fmt.Errorf("%w, because this engine has no links (--link)", nic.ErrNoWay)
 	if send != nil {
-		err = send(nic.BoxMessage{Device: m.Device, Number: m.Number, GID: m.GID, Value: m.Value}, from,
-			nic.User{UID: c.UID, Name: c.Client.Name})
+		to := nic.BoxMessage{Device: m.Device, Number: m.Number, GID: m.GID, User: user, Value: m.Value}
+		err = send(to, from, nic.User{UID: c.UID, Name: c.Client.Name})
 	}
 	switch {
 	case err == nil:
@@ -62,17 +63,19 @@ func nextMessage(c *Client, payload []byte) (control.Message, error) {
 }
 
 // Deliver puts a message into the box of a client of this device, and notifies the client. It drops the
-// message if there is no such box, or if it is full.
-func (d Device) Deliver(to uint64, m nic.BoxMessage) {
-	owner, ok := d.Boxes.Deliver(to, m).(*object.Client)
+// message if there is no such box, or if it is full, and refuses it if it dials a name for another user.
+func (d Device) Deliver(to uint64, m nic.BoxMessage) error {
+	found, err := d.Boxes.Deliver(to, m)
+	owner, ok := found.(*object.Client)
 	if !ok {
-		return
+		return err
 	}
 	sent := false
 	d.DoWith(mailbox.NoWork, func() { sent = owner.Send(&control.Event{Kind: control.EventMessages}) })
 	if !sent {
 		d.Boxes.Missed(owner)
 	}
+	return nil
 }
 
 // OnMessage makes the device call f with messages to other devices; nil: none leave.

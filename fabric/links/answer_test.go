@@ -4,6 +4,7 @@ package links
 
 import (
 	"errors"
+	"net/netip"
 	"testing"
 
 	"github.com/nicless/nicless/internal/nic"
@@ -36,4 +37,38 @@ func TestRefusedDials(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, rendezvous.Message{Kind: rendezvous.Reject, ID: 5, Body: "not for this user"}, said)
 	}
+}
+
+// Answers that a stranger can cause by a dial keep the local address open for no longer.
+func TestAnswersOpenNothing(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	table, log := opened(t, Users{All: true}, "auto,address=10.66.0.0/24")
+	own, user := netip.MustParseAddr(private4), nic.User{UID: 1}
+	send := func(k rendezvous.Kind) error {
+		m := rendezvous.Message{Kind: k, ID: 5}
+		return table.sendMessage(nic.BoxMessage{GID: gid("10.66.0.9"), Number: 3, Value: string(m.Append(nil))}, 4, user)
+	}
+	for _, k := range []rendezvous.Kind{rendezvous.Hold, rendezvous.Reject} {
+		require.ErrorIs(t, send(k), nic.ErrNoWay)
+		require.False(t, isOpen(t, private4))
+	}
+	require.NoError(t, send(rendezvous.Accept))
+	log.opens(t, private4)
+	timer := func() any {
+		table.mu.Lock()
+		defer table.mu.Unlock()
+		return table.held[own].timer
+	}
+	before := timer()
+	require.NotNil(t, before)
+	for _, k := range []rendezvous.Kind{rendezvous.Hold, rendezvous.Reject} {
+		require.NoError(t, send(k))
+		require.Same(t, before, timer())
+	}
+	require.NoError(t, send(rendezvous.Accept))
+	require.NotSame(t, before, timer())
+	table.options.Users = Users{UIDs: []uint32{2}}
+	require.ErrorIs(t, send(rendezvous.Hold), nic.ErrDenied)
 }

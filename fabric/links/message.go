@@ -10,6 +10,7 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/rendezvous"
 	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/verbs"
 )
 
 // Messages of clients to boxes of other engines are management datagrams of a class of their own, for queue
@@ -33,6 +34,13 @@ func (t *Table) sendMessage(to nic.BoxMessage, from uint64, who nic.User) error 
 	}
 	if to.GID == ([16]byte{}) {
 		return fmt.Errorf("%w: pools and UCX do not, and no IP address is known for RoCE", nic.ErrNoWay)
+	}
+	m, err := rendezvous.ParseMessage(to.Value)
+	if err == nil && (m.Kind == rendezvous.Hold || m.Kind == rendezvous.Reject) { // anybody can cause these
+		if _, err := t.May(verbs.RemotePort{GID: to.GID, From: t.Own()}, who); err != nil {
+			return noWay{err}
+		}
+		return t.answerAt(to.GID, &d)
 	}
 	// The path is held while the datagram is sent. The local address stays open for some seconds after that,
 	// in which the answer comes.

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/fabric/links"
@@ -189,7 +190,8 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		defer w.cfg.Slots.Close()
 	}
-	return f.runAgain(ctx, w, stdout)
+	run := func(ctx context.Context, w wanted) error { return f.run(ctx, w, stdout) }
+	return runAgain(ctx, w, run, time.Now)
 }
 
 // wanted is the interface that the flags describe, without its log and slots.
@@ -202,6 +204,9 @@ func (f *netFlags) wanted() (w wanted, err error) {
 		if err != nil {
 			return w, usagef(example, "net up: --addr %q is not an address and the length of its network's prefix", a)
 		}
+		if err := f.checkMTU("--addr", p); err != nil {
+			return w, err
+		}
 		w.tun.Addresses, w.cfg.Addresses = append(w.tun.Addresses, p), append(w.cfg.Addresses, p.Addr())
 	}
 	w.cfg.Host, err = f.hostName()
@@ -210,25 +215,6 @@ func (f *netFlags) wanted() (w wanted, err error) {
 	}
 	w.picks, err = f.picks()
 	return w, err
-}
-
-// mostGiven is how often an interface gives its picked address to another one, as when two fabrics become
-// one. A client that announces every address that this one picks then ends it, in place of keeping it busy.
-const mostGiven = 8
-
-// runAgain runs the interface, and again with other addresses when another interface keeps those that this
-// one has picked.
-func (f *netFlags) runAgain(ctx context.Context, w wanted, stdout io.Writer) (err error) {
-	for range 1 + mostGiven {
-		err = f.run(ctx, w, stdout)
-		var clash *netdev.Clash
-		if !errors.As(err, &clash) {
-			return err
-		}
-		w.picks.Kept = append(w.picks.Kept, clash.Address)
-		w.cfg.Log.Warn("the interface begins anew with another address", "why", err.Error())
-	}
-	return hintf("give an address: --addr", "net up: %w", err)
 }
 
 // run opens everything, and runs the interface.

@@ -46,6 +46,9 @@ func (f *netFlags) picks() (*netdev.Picks, error) {
 		if err != nil {
 			return nil, usagef(example, "net up: --prefix %q: %v", text, err)
 		}
+		if err := f.checkMTU("--prefix", prefix); err != nil {
+			return nil, err
+		}
 		p.Prefixes = append(p.Prefixes, prefix)
 	}
 	if most := netdev.MaxAddresses; len(p.Prefixes) > most {
@@ -58,6 +61,15 @@ func (f *netFlags) picks() (*netdev.Picks, error) {
 		}
 	}
 	return p, f.unused(p.Prefixes)
+}
+
+// checkMTU returns an error if the interface cannot have an address of a network because of its MTU.
+func (f *netFlags) checkMTU(flag string, p netip.Prefix) error {
+	if !p.Addr().Is6() || f.mtu >= leastMTU6 {
+		return nil
+	}
+	return usagef(fmt.Sprintf("--mtu %d, or addresses of IPv4 alone", leastMTU6),
+		"net up: %s %v with MTU %d; IPv6 needs at least %d", flag, p, f.mtu, leastMTU6)
 }
 
 // has6 reports whether a new interface of this host can have addresses of IPv6.

@@ -63,6 +63,9 @@ func TestMain(m *testing.M) {
 	case "announcer":
 		fmt.Fprintln(os.Stderr, announcer(os.Args[1]))
 		os.Exit(1)
+	case "listener", "acceptor":
+		fmt.Fprintln(os.Stderr, listens(os.Args[1], role == "acceptor"))
+		os.Exit(1)
 	case "writer":
 		if err := writer(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,125 @@
+package nicless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/nicless/nicless/internal/await"
+	"github.com/stretchr/testify/require"
+)
+
+// listens listens as "db" for all, and accepts who dials, or lets them wait.
+func listens(path string, accepts bool) error {
+	c, err := Dial(path)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	l, err := c.ListenName("db", ListenConfig{ToAll: true})
+	if err != nil {
+		return err
+	}
+	pd, err := c.AllocPD()
+	if err != nil {
+		return err
+	}
+	cq, err := c.CreateCQ(CQConfig{})
+	if err != nil {
+		return err
+	}
+	mr, err := pd.RegisterMemory(4096, FullAccess)
+	if err != nil {
+		return err
+	}
+	fmt.Println("listens")
+	for accepts {
+		q, err := pd.CreateQP(QPConfig{SendCQ: cq})
+		if err != nil {
+			return err
+		}
+		call, err := l.Accept(ctx)
+		if err != nil {
+			return err
+		}
+		if err := call.Accept(ctx, q, Connection{}, mr.Remote("m")); err != nil {
+			return err
+		}
+	}
+	_, err = c.NextEvent(ctx)
+	for err == nil {
+		_, err = c.NextEvent(ctx)
+	}
+	return err
+}
+
+// Programs dial a name, and the engine of the listener is killed. All hear of it, in words, and dial again
+// with the same queue pairs when the engine and the listener are back.
+func TestListenersEngineIsKilled(t *testing.T) {
+	t.Run("pool", func(t *testing.T) {
+		link := fmt.Sprintf("pool:%s,dead=200ms,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
+		killListener(t, link+"0", link+"1", "db",
+			"the listener has gone: |gives no sign of life")
+	})
+	t.Run("RoCE", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("a silent address is given up after 10 s")
+		}
+		if !alone(t) {
+			return
+		}
+		addAddress(t, "10.66.0.2/24")
+		killListener(t, "roce:10.66.0.2", "roce:10.66.0.1", "db@10.66.0.1", "the listener, or the engine there, says nothing for 10s")
+	})
+}
+
+func killListener(t *testing.T, here, there, name, why string) {
+	a, err := Open(Config{Links: []string{here}})
+	require.NoError(t, err)
+	defer a.Close()
+	dialler := named(t, a)
+	const dials = 4
+	var list []*QP
+	for range dials {
+		list = append(list, dialler.newQP(t))
+	}
+	t.Setenv("NICLESS_TEST_LINKS", there)
+	e, path := startEngine(t)
+	require.Equal(t, "listens", rerun(t, "listener", path).line(t))
+	require.NoError(t, dialler.WaitName(await.Context(t), name))
+	ended := make(chan error, dials)
+	for _, q := range list {
+		go func() {
+			_, err := dialler.DialName(await.Context(t), name, q, Connection{})
+			ended <- err
+		}()
+	}
+	waiting := func() (n int) {
+		a.names.mu.Lock()
+		defer a.names.mu.Unlock()
+		return len(a.names.dials)
+	}
+	until(t, "all dial", func() bool { return waiting() == dials })
+	e.kill()
+	for range dials {
+		err := await.Receive(t, "a dial", ended)
+		require.Regexp(t, why, err.Error())
+		require.False(t, errors.Is(err, ErrRejected))
+	}
+	require.Zero(t, waiting())
+	require.Empty(t, a.names.ready)
+	for _, q := range list {
+		require.Equal(t, StateINIT, State(q.state.Load()))
+	}
+
+	_, path = startEngine(t)
+	require.Equal(t, "listens", rerun(t, "acceptor", path).line(t))
+	require.NoError(t, dialler.WaitName(await.Context(t), name))
+	for i, q := range list {
+		to, err := dialler.DialName(await.Context(t), name, q, Connection{}, dialler.mr.Remote("m"))
+		require.NoError(t, err)
+		dialler.writes(t, q, to, uint64(8*i))
+	}
+}

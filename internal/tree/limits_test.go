@@ -35,7 +35,11 @@ func TestLimits(t *testing.T) {
 	got := row.ReplaceAllStringFunc(string(text), func(s string) string {
 		rows++
 		m := row.FindStringSubmatch(s)
-		p, err := packages.ImportFrom(m[4], ".", 0)
+		folder := m[4]
+		if folder == "nicless" {
+			folder = "." // the package of the root
+		}
+		p, err := packages.ImportFrom(folder, ".", 0)
 		require.NoError(t, err, "%s: package %s of %s", page, m[4], m[5])
 		c, ok := p.Scope().Lookup(m[5]).(*types.Const)
 		require.True(t, ok, "%s names a constant %s.%s, which does not exist", page, m[4], m[5])

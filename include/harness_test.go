@@ -148,13 +148,15 @@ func (k *talker) line() []string {
 	return strings.Fields(s)
 }
 
-// serve runs an engine for other processes until the test ends.
-func serve(t *testing.T) (socket string) {
+// serve runs an engine with links for other processes until the test ends.
+func serve(t *testing.T, links ...string) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "engine.sock")
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- nicless.Serve(ctx, socket, 0o600, nicless.Config{}, func() { close(ready) }) }()
+	go func() {
+		ended <- nicless.Serve(ctx, socket, 0o600, nicless.Config{Links: links}, func() { close(ready) })
+	}()
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)

@@ -34,15 +34,8 @@ func TestNames(t *testing.T) {
 			l, err := c.ListenName("go", nicless.ListenConfig{})
 			require.NoError(t, err)
 			cmd := exec.CommandContext(ctx, path, socket, how, map[string]string{"dial": "go", "listen": "c"}[how])
-			out, err := cmd.StdoutPipe()
-			require.NoError(t, err)
 			cmd.Stderr = t.Output()
-			require.NoError(t, cmd.Start())
-			lines := bufio.NewScanner(out)
-			line := func() string {
-				require.True(t, lines.Scan(), "the program has ended")
-				return lines.Text()
-			}
+			line := start(t, cmd)
 			var peer nicless.Descriptor
 			if how == "dial" {
 				call, err := l.Accept(ctx)
@@ -55,14 +48,7 @@ func TestNames(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Equal(t, "peer go's of 4096 bytes", line())
-			m, err := peer.Find("m")
-			require.NoError(t, err)
-			require.NoError(t, q.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
-				RemoteAddr: m.Addr, RKey: m.RKey, SGE: []nicless.SGE{mr.SGE(0, 8)}}))
-			var done [1]nicless.Completion
-			_, err = cq.Wait(ctx, done[:])
-			require.NoError(t, err)
-			require.NoError(t, done[0].Err())
+			write(t, q, cq, mr, &peer)
 			require.Equal(t, fmt.Sprintf("got %x", 0xabcd), line())
 			require.NoError(t, cmd.Wait())
 			require.NoError(t, l.Close())
@@ -75,4 +61,31 @@ func TestNames(t *testing.T) {
 		require.Error(t, err)
 		require.Contains(t, out, `name "a@b" has @ or a space`)
 	})
+}
+
+// write writes 8 bytes into the memory that the peer offers.
+func write(t *testing.T, q *nicless.QP, cq *nicless.CQ, mr *nicless.MR, peer *nicless.Descriptor) {
+	t.Helper()
+	m, err := peer.Find("m")
+	require.NoError(t, err)
+	require.NoError(t, q.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
+		RemoteAddr: m.Addr, RKey: m.RKey, SGE: []nicless.SGE{mr.SGE(0, 8)}}))
+	var done [1]nicless.Completion
+	_, err = cq.Wait(await.Context(t), done[:])
+	require.NoError(t, err)
+	require.NoError(t, done[0].Err())
+}
+
+// start starts a program, and returns a function that waits for the next line that it prints.
+func start(t *testing.T, cmd *exec.Cmd) (line func() string) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	return func() string {
+		t.Helper()
+		require.True(t, lines.Scan(), "the program has ended")
+		return lines.Text()
+	}
 }

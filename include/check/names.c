@@ -1,7 +1,8 @@
 /*
  * A C client that connects by a name. `names SOCKET dial NAME` or `names SOCKET listen NAME` offers
  * memory, and prints what the other end offers and has written. The Go tests of
- * this folder run it.
+ * this folder run it. `names SOCKET listen-all NAME` listens for programs of all users.
+ * A number of milliseconds may follow, which it waits at most.
  */
 #include "../nicless/nicless_names.h"
 
@@ -21,9 +22,10 @@ int main(int argc, char **argv) {
 	struct nicless_peer offer, peer;
 	struct nicless_cq cq;
 	volatile uint64_t *mine;
-	uint32_t pdn, key, cqn;
-	if (argc != 4)
+	uint32_t pdn, key, cqn, most;
+	if (argc < 4)
 		return 2;
+	most = argc > 4 ? (uint32_t)atoi(argv[4]) : 60000;
 	DO(nicless_connect(&c, argv[1], "include/check"));
 	DO(nicless_region_open(&c, 1 << 20, &queues));
 	DO(nicless_region_open(&c, 4096, &data));
@@ -41,12 +43,12 @@ int main(int argc, char **argv) {
 	offer.length = data.size;
 	offer.rkey = key;
 	if (strcmp(argv[2], "dial") == 0) {
-		DO(nicless_dial_name(&c, argv[3], &qp, &offer, 60000, &peer));
+		DO(nicless_dial_name(&c, argv[3], &qp, &offer, most, &peer));
 	} else {
-		DO(nicless_listen_name(&c, argv[3], 0));
+		DO(nicless_listen_name(&c, argv[3], strcmp(argv[2], "listen-all") == 0));
 		printf("listens\n");
 		fflush(stdout);
-		DO(nicless_accept_name(&c, argv[3], &qp, &offer, 60000, &peer));
+		DO(nicless_accept_name(&c, argv[3], &qp, &offer, most, &peer));
 	}
 	printf("peer %s of %llu bytes\n", peer.name, (unsigned long long)peer.length);
 	fflush(stdout);

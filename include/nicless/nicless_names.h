@@ -1,7 +1,8 @@
 /*
  * Connects queue pairs by a name, in one call at each end. A program listens under a
  * name, and others dial it, in C or in Go (Context.ListenName, Context.DialName), on the
- * same engine or on those to which pools and UCX lead.
+ * same engine or on those to which pools and UCX lead. A name for all is also dialled over RoCE
+ * by programs in Go, at an address.
  *
  *   one:    nicless_listen_name(&c, "db", 1);
  *           nicless_accept_name(&c, "db", &qp, &offer, 5000, &peer);
@@ -20,6 +21,7 @@
 #include "nicless_verbs.h"
 
 enum {
+	NICLESS_OP_SET_PEER = 34,
 	NICLESS_OP_NEXT_ANNOUNCEMENT = 36,
 	NICLESS_OP_ANNOUNCE_TO = 37,
 	NICLESS_OP_OPEN_BOX = 42,
@@ -28,7 +30,9 @@ enum {
 	NICLESS_MINOR_BOX = 10,
 	NICLESS_MAX_NAME = 63,
 	NICLESS_MAX_MESSAGE_VALUE = 184,
-	NICLESS_RESEND = 100 /* milliseconds */
+	NICLESS_PEER_PLACE = 32, /* bytes of a NICLESS_OP_SET_PEER */
+	NICLESS_RESEND = 100, /* milliseconds */
+	NICLESS_TURN = 128    /* messages taken before the time is looked at: as many as wait in a box */
 };
 
 enum { NICLESS_DIAL = 1, NICLESS_HOLD, NICLESS_ACCEPT, NICLESS_REJECT, NICLESS_READY, NICLESS_CANCEL };
@@ -134,32 +138,29 @@ static inline int nicless_say(struct nicless_client *c, const struct nicless_sai
 	return nicless_ask(c, NICLESS_OP_SEND_MESSAGE, out, at + m->size, 0, 0);
 }
 
-/* Takes the next message that has a form. m->kind is 0 if there is none. */
+/* Takes the next message. m->at.number is 0 if there is none, and m->kind if it has no form. */
 static inline int nicless_hear(struct nicless_client *c, struct nicless_said *m) {
 	uint8_t in[sizeof m->at + NICLESS_MAX_MESSAGE_VALUE];
 	size_t size, n;
 	int error;
-	for (;;) {
-		memset(m, 0, sizeof *m);
-		if ((error = nicless_ask_some(c, NICLESS_OP_NEXT_MESSAGE, 0, 0, in, sizeof in, &size)) != 0)
-			return error;
-		if (size < sizeof m->at)
-			return nicless_fail(c, -EPROTO, "message of %zu bytes from the engine", size);
-		memcpy(&m->at, in, sizeof m->at);
-		if (m->at.number == 0)
-			return 0;
-		size -= sizeof m->at;
-		n = size ? in[sizeof m->at] : 0;
-		if (size < 1 + n + 1 + 8 || n > NICLESS_MAX_NAME)
-			continue;
-		memcpy(m->name, in + sizeof m->at + 1, n);
-		m->kind = in[sizeof m->at + 1 + n];
-		memcpy(&m->id, in + sizeof m->at + 1 + n + 1, 8);
-		m->size = size - (1 + n + 1 + 8);
-		memcpy(m->body, in + sizeof in - NICLESS_MAX_MESSAGE_VALUE + 1 + n + 1 + 8, m->size);
-		if (m->kind >= NICLESS_DIAL && m->kind <= NICLESS_CANCEL && (m->kind == NICLESS_DIAL) == (n > 0))
-			return 0;
-	}
+	memset(m, 0, sizeof *m);
+	if ((error = nicless_ask_some(c, NICLESS_OP_NEXT_MESSAGE, 0, 0, in, sizeof in, &size)) != 0)
+		return error;
+	if (size < sizeof m->at)
+		return nicless_fail(c, -EPROTO, "message of %zu bytes from the engine", size);
+	memcpy(&m->at, in, sizeof m->at);
+	size -= sizeof m->at;
+	n = size ? in[sizeof m->at] : 0;
+	if (m->at.number == 0 || size < 1 + n + 1 + 8 || n > NICLESS_MAX_NAME)
+		return 0;
+	memcpy(m->name, in + sizeof m->at + 1, n);
+	memcpy(&m->id, in + sizeof m->at + 1 + n + 1, 8);
+	m->size = size - (1 + n + 1 + 8);
+	memcpy(m->body, in + sizeof in - NICLESS_MAX_MESSAGE_VALUE + 1 + n + 1 + 8, m->size);
+	n = in[sizeof m->at + 1 + n];
+	if (n >= NICLESS_DIAL && n <= NICLESS_CANCEL && (n == NICLESS_DIAL) == (m->name[0] != 0))
+		m->kind = (uint8_t)n;
+	return 0;
 }
 
 /* Puts the Descriptor (version 1) of q, with the memory that the program offers, into m. */
@@ -273,9 +274,19 @@ static inline int nicless_name_lookup(struct nicless_client *c, const char *name
 	return found ? 0 : nicless_fail(c, -ENOENT, "no other program announces \"%s\" to this one", name);
 }
 
-/* Connects q with the peer, which has sent its packet number. */
+/* Connects q with the peer, which has sent its packet number, at the engine from which the message m came. */
 static inline int nicless_name_connect(struct nicless_client *c, const struct nicless_qp *q,
-                                       const struct nicless_peer *p) {
+                                       const struct nicless_peer *p, const struct nicless_said *m) {
+	uint8_t place[NICLESS_PEER_PLACE];
+	int error;
+	if (p->device != c->device.guid) { /* over RoCE the address of the message counts */
+		memset(place, 0, sizeof place);
+		memcpy(place, &p->device, 8);
+		memcpy(place + 8, &q->qpn, 4);
+		memcpy(place + 12, m->at.gid, 16);
+		if ((error = nicless_ask(c, NICLESS_OP_SET_PEER, place, sizeof place, 0, 0)) != 0)
+			return error;
+	}
 	return nicless_qp_connect_from(c, q, p->qpn, p->device, p->psn);
 }
 
@@ -289,7 +300,7 @@ static inline int nicless_dial_name(struct nicless_client *c, const char *name, 
                                     struct nicless_peer *peer) {
 	struct nicless_said dial, in;
 	uint64_t box, began = nicless_milliseconds(), sent = 0;
-	int error;
+	int error, turn;
 	memset(&dial, 0, sizeof dial);
 	if ((error = nicless_name_check(c, name)) != 0 || (error = nicless_box_open(c, &box)) != 0 ||
 	    (error = nicless_name_lookup(c, name, &dial.at)) != 0)
@@ -306,10 +317,10 @@ static inline int nicless_dial_name(struct nicless_client *c, const char *name, 
 				return error;
 			sent = now;
 		}
-		for (;;) {
+		for (turn = 0; turn < NICLESS_TURN; turn++) {
 			if ((error = nicless_hear(c, &in)) != 0)
 				return error;
-			if (in.kind == 0)
+			if (in.at.number == 0)
 				break;
 			if (in.id != dial.id || in.at.device != dial.at.device || in.at.number != dial.at.number)
 				continue;
@@ -323,7 +334,7 @@ static inline int nicless_dial_name(struct nicless_client *c, const char *name, 
 			if (!nicless_described(&in, q, peer))
 				error = nicless_fail(c, -EPROTO, "the listener accepts with no queue pair of this type");
 			else
-				error = nicless_name_connect(c, q, peer);
+				error = nicless_name_connect(c, q, peer, &in);
 			dial.kind = error ? NICLESS_CANCEL : NICLESS_READY;
 			(void)nicless_say(c, &dial);
 			if (error == 0)
@@ -386,14 +397,14 @@ static inline int nicless_accept_name(struct nicless_client *c, const char *name
                                       struct nicless_peer *peer) {
 	struct nicless_said in, call;
 	uint64_t began = nicless_milliseconds(), sent = 0;
-	int error, connected = 0;
+	int error, turn, connected = 0;
 	memset(&call, 0, sizeof call);
 	for (;; nicless_nap()) {
 		uint64_t now = nicless_milliseconds();
-		for (;;) {
+		for (turn = 0; turn < NICLESS_TURN; turn++) {
 			if ((error = nicless_hear(c, &in)) != 0)
 				return error;
-			if (in.kind == 0)
+			if (in.at.number == 0)
 				break;
 			if (connected) {
 				if (in.id != call.id || in.at.device != call.at.device || in.at.number != call.at.number) {
@@ -416,7 +427,7 @@ static inline int nicless_accept_name(struct nicless_client *c, const char *name
 				(void)nicless_answer(c, &in, NICLESS_REJECT, "it is no queue pair of the listener's type");
 				continue;
 			}
-			if ((error = nicless_name_connect(c, q, peer)) != 0) {
+			if ((error = nicless_name_connect(c, q, peer, &in)) != 0) {
 				(void)nicless_answer(c, &in, NICLESS_REJECT, "the listener could not connect its queue pair");
 				return error;
 			}

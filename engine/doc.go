@@ -83,6 +83,7 @@
 //   - internal/recent: which explanations are kept for those who look later
 //   - internal/boxes: which messages of clients wait for other clients
 //   - internal/bulletin: what clients announce, who may read it, and who is notified of a change
+//   - internal/congestion: how many packets a queue pair may have on the way on a long path
 //   - internal/recovery: which packets are lost, which are kept that came too early, and how many may be on
 //     the way; counts of losses for each path
 //   - internal/rights: which access rights the device knows; their names

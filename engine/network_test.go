@@ -23,9 +23,11 @@ type network struct {
 	byte_ float64 // cycles that a byte takes on the line
 	lose  func(from int, k *heldPacket) bool
 	odd   float64 // the part of the packets that come twice, and the part that come late
-	ways  [2]way  // by the port that sends
-	sent  int     // packets
-	lost  int
+	queue uint64  // cycles in which the line sends what its queue holds; what comes to a full one is lost.
+	// 0: the engine's ring is the queue
+	ways [2]way // by the port that sends
+	sent int    // packets
+	lost int
 }
 
 // A way is one direction of a network.
@@ -73,7 +75,7 @@ func (n *network) now() uint64 { return n.r.e.Hooks.HeldClock }
 func (n *network) send(i int) (done int) {
 	w := &n.ways[i]
 	var k packetring.Packet
-	for w.free <= n.now() {
+	for n.queue > 0 || w.free <= n.now() {
 		ok, err := n.from[i].Next(&k)
 		require.NoError(n.r, err)
 		if !ok {
@@ -81,10 +83,14 @@ func (n *network) send(i int) (done int) {
 		}
 		h := heldPacket{k.Path, append([]byte(nil), k.Head[:k.N]...), append([]byte(nil), k.Payload...)}
 		n.from[i].Free()
-		w.free = n.now() + uint64(float64(framing+k.N+len(k.Payload))*n.byte_)
 		n.sent++
 		done++
-		if n.lose(i, &h) {
+		begins := max(w.free, n.now())
+		full := n.queue > 0 && begins-n.now() > n.queue
+		if !full {
+			w.free = begins + uint64(float64(framing+k.N+len(k.Payload))*n.byte_)
+		}
+		if full || n.lose(i, &h) {
 			n.lost++
 			continue
 		}

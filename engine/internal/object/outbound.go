@@ -46,7 +46,7 @@ func (r *Outbound) Closed() bool {
 func (r *Outbound) Push(q *QP, h Head, total uint64, psns uint32, answers bool) *Message {
 	m := r.Message(r.Last)
 	m.Head, m.Index, m.Total, m.PSN, m.PSNs, m.Blocks = h, q.SQ.Done, total, r.PSN, psns, uint8(h.Blocks())
-	m.Answers, m.Answered, m.Part = answers, 0, max(r.Window, min(r.Full, leastPart))
+	m.Answers, m.Answered, m.Part = answers, 0, max(min(r.Window, r.Full), min(r.Full, leastPart))
 	r.PSN = m.End()
 	r.Last++
 	if answers {

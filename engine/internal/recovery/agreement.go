@@ -26,8 +26,12 @@ const MADSize = 256
 // opened, the others when packets were lost, so a path that loses half of its packets answers nearly always.
 const mostQuestions = 16
 
-// leastPause is how long the next question waits at least.
+// leastPause is how long the second question waits at least. Each other waits twice as long as the one
+// before: on any path the answer to one comes at last before the number of the next counts.
 const leastPause = time.Millisecond
+
+// mostDoubled is how often the pause doubles: to a second.
+const mostDoubled = 10
 
 // The form of a question: a management datagram of the class of the messages between engines (package
 // rendezvous), which other devices pass over. Those messages have the attribute 0.
@@ -38,12 +42,15 @@ const leastPause = time.Millisecond
 //	18  zeros, 18 bytes
 //	36  0, and the OUI, 3 bytes
 //	40  zeros, 8 bytes
-//	48  the number, 8 bytes, and zeros
+//	48  the number, 8 bytes
+//	56  how far before the expected packet this end keeps packets on a long path, 4 bytes; 0: as on others
+//	60  zeros
 const (
 	class       = 0x3d
 	attributeAt = 16
 	ouiAt       = 36
 	nonceAt     = 48
+	reachAt     = 56
 
 	question = 1
 	answer   = 2
@@ -55,7 +62,7 @@ var oui = [4]byte{0, 0x02, 'n', 'l'}
 // Query returns a question at the time now, if it is time for one.
 func (w *Path) Query(now uint64) (mad [MADSize]byte, ok bool) {
 	a := &w.Agreement
-	early := a.times > 0 && now-a.sentAt < clock.Cycles(leastPause)
+	early := a.times > 0 && now-a.sentAt < clock.Cycles(leastPause)<<min(a.times-1, mostDoubled)
 	if w.Agreed || early || a.times >= mostQuestions {
 		return mad, false
 	}
@@ -65,13 +72,13 @@ func (w *Path) Query(now uint64) (mad [MADSize]byte, ok bool) {
 	return form(question, a.nonce), true
 }
 
-// Answered is called for the answer with a number.
-func (w *Path) Answered(nonce, now uint64) {
+// Answered is called for the answer with a number, which has come at the time now. reach is that of the peer.
+func (w *Path) Answered(nonce uint64, reach uint32, now uint64) {
 	a := &w.Agreement
 	if a.times == 0 || nonce != a.nonce || w.Agreed {
 		return
 	}
-	w.Agreed = true
+	w.Agreed, w.Reach = true, reach
 	w.RoundTrip.Add(now - a.sentAt)
 }
 
@@ -87,10 +94,15 @@ func ParseMAD(b []byte) (asks bool, nonce uint64, ok bool) {
 	return kind == question, binary.BigEndian.Uint64(b[nonceAt:]), kind == question || kind == answer
 }
 
+// ReachOf returns how far before the expected packet the sender of a question or an answer keeps packets on a
+// long path.
+func ReachOf(b *[MADSize]byte) uint32 { return binary.BigEndian.Uint32(b[reachAt:]) }
+
 func form(kind uint16, nonce uint64) (b [MADSize]byte) {
 	copy(b[:], begins[:])
 	copy(b[ouiAt:], oui[:])
 	binary.BigEndian.PutUint16(b[attributeAt:], kind)
 	binary.BigEndian.PutUint64(b[nonceAt:], nonce)
+	binary.BigEndian.PutUint32(b[reachAt:], LongReach)
 	return b
 }

@@ -78,7 +78,7 @@ func TestWhichAnswersAreLost(t *testing.T) {
 // after its own.
 func TestReadThatWasNotExecuted(t *testing.T) {
 	s := newReader(7)
-	_, ok := s.Take(&s.l, &Report{Expected: s.psn(0), Trigger: s.psn(10), Bits: []byte{0, 0b11111110, 0b111, 0}}, s.psn(0), s.psn(20), s.psn(20))
+	_, ok := s.Take(&s.l, &Report{Expected: s.psn(0), Trigger: s.psn(10), Bits: []byte{0, 0b11111110, 0b111, 0}}, s.psn(0), s.psn(20), s.psn(20), 0)
 	require.True(t, ok)
 	require.Equal(t, []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, s.needs())
 	require.False(t, s.Executed(s.psn(0)))

@@ -15,5 +15,7 @@
 //     (Take)
 //   - answers.go: which answers to READs are lost, and which are requested again together (Run)
 //   - early.go: which packets that come too early are kept, and when they are reported
+//   - store.go: the memory for those
+//   - long.go: what is different on long paths, whose windows follow round trips (package congestion)
 //   - report.go: the form of a report
 package recovery

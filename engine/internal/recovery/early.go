@@ -12,61 +12,39 @@ import (
 // come. Until then they have no effect. The zero value is empty.
 type Early struct {
 	N       int      // number of packets
-	slots   []uint16 // by PSN modulo Reach: the index in the store, and 1; 0: none
-	bits    [Reach / 64]uint64
-	highest uint32 // the highest PSN that has been kept, or that a READ kept stands for; valid if N > 0
-	silent  int    // number of packets kept since the last report
-}
-
-// An EarlyPacket is a packet that has come early. Payload of its Packet is in the bytes of the store.
-type EarlyPacket struct {
-	packetring.Packet
-	psn  uint32
-	at   uint16 // its own index
-	next uint16 // of a free one: the index of the next, and 1
+	slots   []uint16 // by PSN modulo its length: the index in the store, and 1; 0: none
+	bits    []uint64 // a bit for each slot
+	highest uint32   // the highest PSN that has been kept, or that a READ kept stands for; valid if N > 0
+	silent  int      // number of packets kept since the last report
 }
 
 const (
 	// Reach is how far before the expected packet a packet can be kept. A window of 1 MiB, the largest of
-	// RoCE, has so many packets of 1024 bytes. If packets are shorter, those farther away are sent again.
+	// RoCE on short paths, has so many packets of 1024 bytes. If packets are shorter, those farther away are
+	// sent again.
 	Reach = 1024
 
 	// leap is how many packets in a row may be lost so that the next one is kept. A stranger who tries PSNs
 	// (package scan) hits a packet that is kept instead of only the expected one, so this is small: scans
 	// take a quarter of the time. After a longer gap packets are dropped, as without this package.
 	leap = 3
-
-	mostPayload = 4096 // the largest MTU of RoCE
 )
-
-// A Store has the memory for early packets of all queue pairs of a port. The zero value keeps none.
-type Store struct {
-	packets []EarlyPacket
-	bytes   []byte // mostPayload bytes for each
-	used    int    // number of those that have been in use at some time
-	free    uint16 // index of the first that is free again, and 1
-	taken   int    // number of packets that are kept
-}
-
-// NewStore returns a store. It is made when its port is, not by the engine's thread. The system gives it
-// pages when they are used for the first time.
-func NewStore() Store {
-	return Store{packets: make([]EarlyPacket, mostEarly), bytes: make([]byte, mostEarly*mostPayload)}
-}
-
-// mostEarly is how many packets are kept for all queue pairs of a port: with 4 KiB each, 16 MiB, which is 16
-// windows of 1 MiB. A queue pair may keep a quarter of what is left, so that none takes all.
-const mostEarly = 4096
 
 // bit reports whether the packet psn is kept.
 func (e *Early) bit(psn uint32) bool {
-	i := psn & (Reach - 1)
+	i := e.at(psn)
 	return e.bits[i/64]>>(i%64)&1 != 0
 }
 
+// at returns the slot of a PSN.
+func (e *Early) at(psn uint32) uint32 { return psn & uint32(len(e.slots)-1) }
+
+// reaches returns how far before the expected packet a packet can be kept now.
+func (e *Early) reaches() int32 { return int32(len(e.slots)) }
+
 // Has reports whether the packet psn is kept. expected is the PSN that is expected.
 func (e *Early) Has(expected, psn uint32) bool {
-	return e.N > 0 && packet.DiffPSN(psn, expected) < Reach && e.bit(psn)
+	return e.N > 0 && packet.DiffPSN(psn, expected) < e.reaches() && e.bit(psn)
 }
 
 // Highest returns the highest PSN that has come: the last before expected if no packets are kept.
@@ -83,32 +61,51 @@ func (e *Early) Missing(expected, psn uint32) int32 {
 	return packet.DiffPSN(psn, e.Highest(expected)) - 1
 }
 
+// extend makes e reach so far, a power of two and not less than now. expected is the PSN that is expected.
+func (e *Early) extend(reach int, expected uint32, s *Store) {
+	old := *e
+	e.slots, e.bits = make([]uint16, reach), make([]uint64, reach/64)
+	if old.N == 0 {
+		return
+	}
+	for i, c := range old.slots {
+		if c != 0 {
+			e.slots[e.at(s.packets[c-1].psn)] = old.slots[i]
+		}
+	}
+	for i := range uint32(old.reaches()) {
+		if p := expected + i; old.bit(p) {
+			e.set(p)
+		}
+	}
+}
+
+// set sets the bit of a PSN.
+func (e *Early) set(psn uint32) {
+	i := e.at(psn)
+	e.bits[i/64] |= 1 << (i % 64)
+}
+
 // Keep keeps a packet with the PSN psn, which stands for n PSNs, if there is room. expected is the PSN that
 // is expected, and before psn. missing is how many packets are missing between the highest that has come and
 // psn; below 0, psn is not the highest. kept says that the packet is kept now. gap says that packets before
 // it are missing that were not missing before.
 func (e *Early) Keep(s *Store, k *packetring.Packet, expected, psn, n uint32,
 	missing int32) (kept, gap bool) {
+	if e.slots == nil {
+		e.extend(Reach, expected, s)
+	}
 	d := packet.DiffPSN(psn, expected)
 	highest := e.Highest(expected)
 	gap = missing > 0
-	if d >= Reach || missing > leap || len(k.Payload) > mostPayload || !s.room(e.N) {
+	if far := d >= e.reaches() || missing > leap; far || !s.room(e.N, len(k.Payload)) {
 		return false, gap
 	}
-	if e.slots == nil {
-		e.slots = make([]uint16, Reach)
-	}
-	i := s.get()
-	c, room := &s.packets[i], s.bytes[int(i)*mostPayload:][:mostPayload]
-	c.Path, c.N, c.Head = k.Path, k.N, k.Head
-	c.Payload = room[:copy(room, k.Payload)]
-	c.psn = psn
-	e.slots[psn&(Reach-1)] = i + 1
+	e.slots[e.at(psn)] = s.put(k, psn) + 1
 	e.N++
-	n = min(n, uint32(Reach-d))
+	n = min(n, uint32(e.reaches()-d))
 	for i := range n {
-		b := (psn + i) & (Reach - 1)
-		e.bits[b/64] |= 1 << (b % 64)
+		e.set(psn + i)
 	}
 	if end := packet.AddPSN(psn, n-1); packet.DiffPSN(end, highest) > 0 {
 		e.highest = end
@@ -119,46 +116,55 @@ func (e *Early) Keep(s *Store, k *packetring.Packet, expected, psn, n uint32,
 }
 
 // Speak reports whether the responder reports now that a packet has come early: if a gap has come, if the
-// packet asks for an acknowledgement, and after each eighth packet.
+// packet asks for an acknowledgement, and after each eighth packet. If many are kept, after one in 64 of
+// those, because a report costs each end a look at all of them.
 func (e *Early) Speak(gap, ask bool) bool {
 	e.silent++
-	if gap || ask || e.silent >= 8 {
+	often := e.N < speakAlways
+	if now := (gap || ask) && often; now || e.silent >= max(8, e.N/64) {
 		e.silent = 0
 		return true
 	}
 	return false
 }
 
-// Next takes out the packet with the PSN psn, which is expected now; nil if it was not kept. All packets
-// before it are dropped; from was the PSN that was expected before. The caller gives the packet back to s.
-func (e *Early) Next(s *Store, from, psn uint32) *EarlyPacket {
+// speakAlways is below how many packets kept a gap is reported at once: all of a short path.
+const speakAlways = Reach
+
+// Next takes out the packet with the PSN psn, which is expected now, into k. It returns false if it was not
+// kept. All packets before it are dropped; from was the PSN that was expected before. The bytes of k stay
+// until another packet is kept or taken out.
+func (e *Early) Next(s *Store, from, psn uint32, k *packetring.Packet) bool {
 	if e.N == 0 {
-		return nil
+		return false
 	}
-	passed := min(uint32(max(packet.DiffPSN(psn, from), 0)), Reach)
+	passed := min(uint32(max(packet.DiffPSN(psn, from), 0)), uint32(len(e.slots)))
 	for i := range passed {
-		if c := e.take(s, from+i); c != nil {
-			s.Put(c)
+		if c := e.take(s, from+i); c != 0 {
+			s.drop(c - 1)
 		}
 	}
-	return e.take(s, psn)
+	c := e.take(s, psn)
+	if c != 0 {
+		s.get(c-1, k)
+	}
+	return c != 0
 }
 
-// take takes out the packet psn, and clears its bit.
-func (e *Early) take(s *Store, psn uint32) *EarlyPacket {
-	i := psn & (Reach - 1)
+// take takes out the packet psn, and clears its bit. It returns its index in the store, and 1; 0: it was not
+// kept.
+func (e *Early) take(s *Store, psn uint32) uint16 {
+	i := e.at(psn)
 	e.bits[i/64] &^= 1 << (i % 64)
-	if e.slots[i] == 0 {
-		return nil
-	}
-	c := &s.packets[e.slots[i]-1]
-	if c.psn != psn&(1<<24-1) {
-		return nil
+	c := e.slots[i]
+	if c == 0 || s.packets[c-1].psn != psn&(1<<24-1) {
+		return 0
 	}
 	e.slots[i] = 0
 	e.N--
 	if e.N == 0 {
-		e.bits, e.silent = [Reach / 64]uint64{}, 0 // READs leave bits
+		clear(e.bits) // READs leave bits
+		e.silent = 0
 	}
 	return c
 }
@@ -167,48 +173,10 @@ func (e *Early) take(s *Store, psn uint32) *EarlyPacket {
 func (e *Early) Clear(s *Store) {
 	for i, c := range e.slots {
 		if c != 0 {
-			s.Put(&s.packets[c-1])
+			s.drop(c - 1)
 			e.slots[i] = 0
 		}
 	}
-	e.N, e.bits, e.silent = 0, [Reach / 64]uint64{}, 0
-}
-
-// Taken returns how many packets are kept.
-func (s *Store) Taken() int { return s.taken }
-
-// Room returns how many packets a queue pair that keeps n may keep beyond those.
-func (s *Store) Room(n int) int {
-	left := len(s.packets) - s.taken
-	if left <= 0 || n > left/4 {
-		return 0
-	}
-	return (left-4*n)/5 + 1 // each makes what is left smaller
-}
-
-// room reports whether a queue pair that keeps n packets may keep another.
-func (s *Store) room(n int) bool {
-	left := len(s.packets) - s.taken
-	return left > 0 && n <= left/4
-}
-
-// get returns the index of memory for a packet. There is room for one.
-func (s *Store) get() uint16 {
-	s.taken++
-	if s.free == 0 {
-		s.used++
-		i := s.used - 1
-		s.packets[i].at = uint16(i)
-		return uint16(i)
-	}
-	i := s.free - 1
-	s.free = s.packets[i].next
-	return i
-}
-
-// Put gives memory back.
-func (s *Store) Put(c *EarlyPacket) {
-	s.taken--
-	c.Payload, c.next = nil, s.free
-	s.free = c.at + 1
+	clear(e.bits)
+	e.N, e.silent = 0, 0
 }

@@ -7,7 +7,9 @@ import "github.com/nicless/nicless/packet"
 // A Limit is how many packets of a queue pair may be on the way without an acknowledgement.
 type Limit struct {
 	Window   uint32 // the limit now
-	Full     uint32 // the largest Window, which the port allows
+	Full     uint32 // the largest Window, which the port allows; of answers, and on short paths
+	Span     uint32 // how far the packets may be apart that are not acknowledged
+	Rounds   bool   // Window follows the round trips of a long path
 	cnpAfter uint32 // PSN up to which packets must be acknowledged before another CNP counts
 	grown    uint32 // packets acknowledged since the window grew
 	lossy    bool   // the window has become smaller by Lose, and has not been Full since
@@ -21,12 +23,14 @@ type Limit struct {
 const Least = 2
 
 // NewLimit returns the limit of a queue pair whose first packet has the PSN first.
-func NewLimit(full, first uint32) Limit { return Limit{Window: full, Full: full, cnpAfter: first} }
+func NewLimit(full, first uint32) Limit {
+	return Limit{Window: full, Full: full, Span: full, cnpAfter: first}
+}
 
 // Grow makes a window that was too large once grow again: by one packet and an eighth for each window of
 // packets that is acknowledged. n packets have been acknowledged.
 func (l *Limit) Grow(n uint32) {
-	if l.Window == l.Full {
+	if l.Window >= l.Full || l.Rounds {
 		return
 	}
 	l.grown += n
@@ -90,11 +94,19 @@ func (l *Limit) Fits(una, next, n uint32) bool {
 	return ahead+int32(n) <= int32(l.Full) && (on <= 0 || on+int32(n) <= int32(l.Window))
 }
 
+// Spared returns how many packets on a long path do not count, because they are not on the way.
+func (l *Limit) Spared() uint32 {
+	if l.Rounds && l.Selective {
+		return l.Away
+	}
+	return 0
+}
+
 // Shut reports whether the window is closed while Selective holds. una is the oldest PSN that is not
 // acknowledged, next that of the packet that is sent next, most the one after the highest that was sent.
 func (l *Limit) Shut(una, next, most uint32) bool {
 	all := packet.DiffPSN(most, una)
-	if next == most && all >= int32(l.Full) {
+	if next == most && all >= int32(l.Span) {
 		return true
 	}
 	if next != most && l.Probing {

@@ -2,14 +2,19 @@
 
 package recovery
 
-import "github.com/nicless/nicless/internal/nic"
+import (
+	"github.com/nicless/nicless/engine/internal/congestion"
+	"github.com/nicless/nicless/internal/nic"
+)
 
 // A Path is what a port knows of the losses on one path. All queue pairs on the path share it.
 type Path struct {
 	nic.PathCounts
 	RoundTrip RoundTrip
 	To        uint32 // number of the path by which packets are sent to the peer
+	Trip      congestion.Trip
 	Agreed    bool   // the peer has said that it understands reports
+	Reach     uint32 // how far before the expected packet the peer keeps packets on a long path
 	Agreement Agreement
 	users     int // queue pairs on the path
 }
@@ -55,7 +60,7 @@ func (p *Paths) Used(number uint32) *Path {
 func (w *Path) Leave() {
 	w.users--
 	if w.users == 0 {
-		w.Agreed, w.Agreement = false, Agreement{}
+		w.Agreed, w.Reach, w.Agreement, w.Trip = false, 0, Agreement{}, congestion.Trip{}
 	}
 }
 

@@ -52,10 +52,10 @@ func TestEarlyPackets(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, Report{Expected: expected, Trigger: expected, Copy: 3, Bits: []byte{0b111110, 0, 0, 0}}, r)
 
-		require.Nil(t, e.Next(&s, expected, packet.AddPSN(expected, 1)))
-		c := e.Next(&s, packet.AddPSN(expected, 1), packet.AddPSN(expected, 2))
+		var c packetring.Packet
+		require.False(t, e.Next(&s, expected, packet.AddPSN(expected, 1), &c))
+		require.True(t, e.Next(&s, packet.AddPSN(expected, 1), packet.AddPSN(expected, 2), &c))
 		require.Equal(t, []byte{2}, c.Payload)
-		s.Put(c)
 		e.Clear(&s)
 		require.Zero(t, e.N)
 		require.Zero(t, s.taken)
@@ -71,7 +71,7 @@ func TestEarlyPacketsThatArePassed(t *testing.T) {
 		kept, _ := e.Keep(&s, &packetring.Packet{}, 0, 1+d, 1, e.Missing(0, 1+d))
 		require.True(t, kept)
 	}
-	require.Nil(t, e.Next(&s, 0, 100))
+	require.False(t, e.Next(&s, 0, 100, new(packetring.Packet)))
 	require.Zero(t, e.N)
 	require.Zero(t, s.taken)
 }
@@ -102,17 +102,18 @@ func TestMemoryOfEarlyPackets(t *testing.T) {
 // Room is how many packets are kept until one is refused.
 func TestRoomForEarlyPackets(t *testing.T) {
 	s := NewStore()
+	s.packets = s.packets[:4096]
 	for range 16 {
 		var e Early
-		room := s.Room(e.N)
+		room := s.Room(e.N, 0)
 		for d := range uint32(Reach) {
 			if kept, _ := e.Keep(&s, &packetring.Packet{}, 0, 1+d, 1, 0); !kept {
 				break
 			}
-			require.Equal(t, room-e.N, s.Room(e.N))
+			require.Equal(t, room-e.N, s.Room(e.N, 0))
 		}
 		require.Equal(t, room, e.N)
-		require.Zero(t, s.Room(e.N))
+		require.Zero(t, s.Room(e.N, 0))
 	}
 }
 
@@ -146,7 +147,7 @@ func TestWhatIsLost(t *testing.T) {
 		}
 		return list
 	}
-	lost, ok := s.Take(&l, &Report{Expected: psn(1), Trigger: psn(4), Bits: []byte{0b110, 0, 0, 0}}, first, most, most)
+	lost, ok := s.Take(&l, &Report{Expected: psn(1), Trigger: psn(4), Bits: []byte{0b110, 0, 0, 0}}, first, most, most, 0)
 	require.True(t, ok)
 	require.EqualValues(t, 2, lost)
 	require.Equal(t, []uint32{1, 2}, needs())
@@ -155,9 +156,9 @@ func TestWhatIsLost(t *testing.T) {
 	s.Note(&l, psn(2), 1, most, false)
 	require.Empty(t, needs())
 	copy1 := s.Copy(psn(1), 1) - 1
-	s.Take(&l, &Report{Expected: psn(1), Trigger: psn(2), Copy: 0, Bits: []byte{0b110, 0, 0, 0}}, first, most, most)
+	s.Take(&l, &Report{Expected: psn(1), Trigger: psn(2), Copy: 0, Bits: []byte{0b110, 0, 0, 0}}, first, most, most, 0)
 	require.Empty(t, needs(), "the original of 2 was late")
-	s.Take(&l, &Report{Expected: psn(2), Trigger: psn(1), Copy: copy1, Bits: []byte{0b10, 0, 0, 0}}, first, most, most)
+	s.Take(&l, &Report{Expected: psn(2), Trigger: psn(1), Copy: copy1, Bits: []byte{0b10, 0, 0, 0}}, first, most, most, 0)
 	require.Equal(t, []uint32{5, 6, 7, 8, 9}, needs(), "sent before the copy that has come")
 }
 
@@ -175,7 +176,7 @@ func TestReportsThatLie(t *testing.T) {
 		for i := range r.Bits {
 			r.Bits[i] = byte(rng.Uint32())
 		}
-		_, ok := s.Take(&l, &r, 0, 100, 100)
+		_, ok := s.Take(&l, &r, 0, 100, 100, 0)
 		require.Equal(t, r.Expected <= 100, ok)
 		require.LessOrEqual(t, l.Away, uint32(100))
 		require.GreaterOrEqual(t, l.Window, uint32(Least))
@@ -198,20 +199,21 @@ func TestAgreement(t *testing.T) {
 			asks, nonce, ok := ParseMAD(mad[:])
 			require.True(t, asks && ok)
 			require.NotEqual(t, last, nonce)
-			w.Answered(last, now)
+			w.Answered(last, 0, now)
 			require.False(t, w.Agreed)
 			last = nonce
 			asked++
 		}
 		_, again := w.Query(now)
 		require.False(t, again, "at once")
-		now += clock.Cycles(leastPause)
+		now += clock.Cycles(leastPause) << mostDoubled
 	}
 	require.Equal(t, mostQuestions, asked)
 	back := AnswerTo(last)
 	asks, nonce, ok := ParseMAD(back[:])
 	require.True(t, !asks && ok)
-	w.Answered(nonce, now)
+	w.Answered(nonce, ReachOf(&back), now)
+	require.EqualValues(t, LongReach, w.Reach)
 	require.True(t, w.Agreed)
 	require.Same(t, w, p.Used(3))
 	w.Leave()

@@ -23,8 +23,9 @@ type Report struct {
 	Bits     []byte
 }
 
-// ReportBytes is the most bytes of bits: one bit for each packet that can be early.
-const ReportBytes = Reach / 8
+// ReportBytes is the most bytes of bits: one bit for each packet that can be early. A report is
+// shorter than the first packet of a WRITE; see Stretches.
+const ReportBytes = LongReach / 8
 
 // ReportRoom is the size of the longest payload.
 const ReportRoom = 4 + ReportBytes

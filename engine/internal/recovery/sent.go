@@ -2,7 +2,11 @@
 
 package recovery
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/nicless/nicless/packet"
+)
 
 // A Sent is what a requester knows of the packets that it has sent and that are not acknowledged: which of
 // them the peer has, and which are lost. A packet is lost if the peer does not have it, and has one that was
@@ -16,6 +20,7 @@ type Sent struct {
 	copies []uint8  // by PSN: the number of the latest copy of the packet; 0: it was sent once
 	reads  []uint64 // a bit for each PSN: an answer comes for it, to a READ or an atomic
 	sends  uint32   // number of sends
+	had    uint32   // number of packets that the peer is known to have got
 	newest uint32   // the latest send that the peer is known to have got
 	last   uint32   // PSN of the packet that was sent last for the first time
 	forced [2]uint32
@@ -26,6 +31,23 @@ func newSent(full uint32) Sent {
 	n := max(64, 1<<bits.Len32(full))
 	return Sent{order: make([]uint32, n), have: make([]uint64, n/64), copies: make([]uint8, n),
 		reads: make([]uint64, n/64)}
+}
+
+// extend makes room for at most full packets. Those from una on, before most, are not acknowledged.
+func (s *Sent) extend(full, una, most uint32) {
+	old := *s
+	grown := newSent(full)
+	s.order, s.have, s.copies, s.reads = grown.order, grown.have, grown.copies, grown.reads
+	for p := una; packet.DiffPSN(p, most) < 0; p = packet.AddPSN(p, 1) {
+		s.order[s.slot(p)], s.copies[s.slot(p)] = old.order[old.slot(p)], old.copies[old.slot(p)]
+		w, b := s.at(p)
+		if old.has(p) {
+			s.have[w] |= b
+		}
+		if old.answered(p) {
+			s.reads[w] |= b
+		}
+	}
 }
 
 // begin forgets all packets; psn is the first PSN that will be sent.
@@ -88,7 +110,10 @@ func (s *Sent) nextCopy(psn, n uint32) (most uint8) {
 // arrived, so it does not say which packets were sent before.
 func (s *Sent) mark(psn uint32) {
 	w, b := s.at(psn)
-	s.have[w] |= b
+	if s.have[w]&b == 0 {
+		s.have[w] |= b
+		s.had++
+	}
 	s.arrived(psn, 0)
 }
 

@@ -14,7 +14,12 @@ type State struct {
 	Early Early // packets of the peer that came before the expected one
 	Answers
 
-	sent Sent
+	sent  Sent
+	far   far
+	store *Store // of the port
+	reach uint32 // Reach on a long path
+
+	counted bool // it counts in store.longs
 
 	Later    bool   // several packets are being served, and what is lost is judged after the last
 	Due      uint64 // device clock at which the attribute timeout has passed without an answer
@@ -24,6 +29,7 @@ type State struct {
 	window uint32 // the window before a probe; 0: there was none
 	cured  uint32 // PSN before which a loss has made the window smaller already
 
+	times    bool // the time of the packet that was sent last is to be measured
 	timed    bool // the time of the packet timePSN is measured
 	timeCopy bool // the packet was sent again: only an answer that names its copy ends the measurement
 	timePSN  uint32
@@ -39,7 +45,8 @@ const mostProbes = 6
 // NewState returns the state of a queue pair that has at most full packets on the way.
 func NewState(p *Path, full uint32) *State {
 	s := &State{Path: p, sent: newSent(full)}
-	s.Early.slots, s.Kept.slots = make([]uint16, Reach), make([]uint16, Reach)
+	s.Early.extend(Reach, 0, nil)
+	s.Kept.extend(Reach, 0, nil)
 	return s
 }
 
@@ -51,6 +58,7 @@ func (s *State) Begin(psn uint32) {
 	s.sent.begin(psn)
 	s.Answers.begin(psn, s.sent.sends)
 	s.probes, s.window, s.cured, s.timed, s.repaired = 0, 0, psn, false, false
+	s.far = far{}
 }
 
 // Keeps reports whether packets wait that came too early.
@@ -65,28 +73,38 @@ func (s *State) Deadline(now uint64) uint64 {
 // was sent before, and reads says that answers come for the packet. Note reports whether the time of the
 // packet is to be measured.
 func (s *State) Note(l *Limit, psn, n, most uint32, reads bool) (times bool) {
+	s.stretch(l, s.Answers.una, most)
 	first := packet.DiffPSN(psn, most) >= 0
 	if l.Selective && !first {
 		l.Away -= min(n, l.Away) // it is on the way again
+		s.far.waiting -= min(n, s.far.waiting)
 	}
 	s.sent.note(psn, n, first, reads)
 	copied := reads && !first && (l.Selective || s.Path.Agreed)
 	if copied && l.Selective {
 		s.Answers.again(psn, s.sent.sends)
 	}
-	if s.timed || !first && !copied {
-		return false
+	s.times = !s.timed && (first || copied)
+	if s.times {
+		s.timeCopy = copied
 	}
-	s.timeCopy = copied
-	return true
+	return s.beginsRound(l, psn, first, reads) || s.times
 }
 
-// Time begins to measure the time of the packet psn, which is sent at the time now.
-func (s *State) Time(psn uint32, now uint64) { s.timed, s.timePSN, s.timedAt = true, psn, now }
+// Time begins to measure the time of the packet psn, which is sent at the time now, as Note has said.
+func (s *State) Time(psn uint32, now uint64) {
+	if s.times {
+		s.timed, s.timePSN, s.timedAt = true, psn, now
+	}
+	if r := &s.far.round; r.on && r.at == 0 {
+		r.at = now
+	}
+}
 
 // Received is called when packets up to una, without una, are acknowledged. That says nothing about later
 // packets, because the peer may have some of those: only reports do.
 func (s *State) Received(l *Limit, una uint32, now uint64) {
+	s.countAcknowledged(una)
 	s.Answers.passed(una)
 	s.age(s.sent.sends)
 	s.sent.newest = recent(s.sent.newest, s.sent.sends)
@@ -100,6 +118,7 @@ func (s *State) Received(l *Limit, una uint32, now uint64) {
 		s.cured = una
 	}
 	s.ended(l)
+	s.endRound(l, una, now)
 }
 
 // measured is called when the packet whose time is measured has been answered.
@@ -131,7 +150,7 @@ func (s *State) Needs(l *Limit, psn uint32) bool {
 func (s *State) All(l *Limit) {
 	l.Selective, l.Probing, l.Away = false, false, 0
 	clear(s.sent.have)
-	s.timed = false
+	s.timed, s.far.waiting, s.far.round.on = false, 0, false
 }
 
 // Probe begins to send the oldest packet and the last one again, because the peer is silent.
@@ -142,7 +161,7 @@ func (s *State) Probe(l *Limit, una, next, most uint32) {
 	s.sent.forced = [2]uint32{una, s.sent.last}
 	s.probes++
 	l.Probing = true
-	s.timed = false
+	s.timed, s.far.round.on = false, false
 	s.Assess(l, una, most)
 }
 
@@ -174,9 +193,10 @@ func (s *State) enter(l *Limit, next, most uint32) {
 	}
 }
 
-// Take takes a report of the peer. It reports whether the report is possible, and how many packets are lost
-// that were not taken for lost before.
-func (s *State) Take(l *Limit, r *Report, una, next, most uint32) (lost uint32, ok bool) {
+// Take takes a report of the peer at the time now. It reports whether the report is possible, and how many
+// packets are lost that were not taken for lost before.
+func (s *State) Take(l *Limit, r *Report, una, next, most uint32, now uint64) (lost uint32,
+	ok bool) {
 	if packet.DiffPSN(r.Expected, una) < 0 || packet.DiffPSN(r.Expected, most) > 0 {
 		return 0, false
 	}
@@ -195,6 +215,7 @@ func (s *State) Take(l *Limit, r *Report, una, next, most uint32) (lost uint32, 
 	}
 	s.ended(l)
 	lost, _ = s.assess(l, una, most)
+	s.endRound(l, una, now)
 	return lost, true
 }
 
@@ -203,7 +224,9 @@ func (s *State) assess(l *Limit, una, most uint32) (lost uint32, first bool) {
 	lost = s.Assess(l, una, most)
 	first = lost > 0 && packet.DiffPSN(una, s.cured) >= 0
 	if first {
-		l.Lose(lost)
+		if !s.far.round.on {
+			l.Lose(lost)
+		}
 		s.cured = most
 	}
 	if lost > 0 {
@@ -224,6 +247,7 @@ func (s *State) Assess(l *Limit, una, most uint32) (lost uint32) {
 		}
 	}
 	l.Away = lost + has
+	s.countLost(lost)
 	return lost
 }
 

@@ -48,7 +48,7 @@ func (sh *PortServer) takeAgreement(p *object.Port) bool {
 		sendMAD(p, path.To, &back)
 		sh.queryPeer(p, path) // the question of this end may have come there too early
 	default:
-		path.Answered(number, sh.Now())
+		path.Answered(number, recovery.ReachOf(&mad), sh.Now())
 	}
 	return true
 }

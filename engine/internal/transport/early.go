@@ -41,6 +41,7 @@ func (sh *receiver) keepEarly(p *object.Port, q *object.QP, info *packet.Info) b
 		n = w.Packets(packet.ParseRETH((*[packet.RETHSize]byte)(p.Packet.Head[info.OffRETH:])).Length)
 	}
 	missing := s.Early.Missing(in.PSN, psn)
+	s.StretchEarly(in.PSN, psn, missing)
 	kept, gap := s.Early.Keep(&w.Port.Paths.Store, &p.Packet, in.PSN, psn, n, missing)
 	w.Divert()
 	again := p.BTH.AckReq || p.BTH.Reserved7 != 0
@@ -64,14 +65,12 @@ func (sh *receiver) serveEarly(p *object.Port, q *object.QP, from uint32) {
 			p.ResumeLater(w)
 			break
 		}
-		c := w.Recovery.Early.Next(store, from, psn)
-		if c == nil {
+		// Its bytes stay until another packet is kept or taken out.
+		if !w.Recovery.Early.Next(store, from, psn, &p.Packet) {
 			break
 		}
 		from = psn
-		p.Packet = c.Packet
-		p.BTH.Parse((*[packet.BTHSize]byte)(c.Head[:]))
-		store.Put(c) // its bytes stay until another packet is kept
+		p.BTH.Parse((*[packet.BTHSize]byte)(p.Packet.Head[:]))
 		executed := sh.takeExpected(p, q, p.BTH.Opcode.Info())
 		p.Left -= len(p.Packet.Payload) + object.PieceCost + sh.TakeEffort()
 		if !executed || q.Wire != w || !q.Listens() {

@@ -90,7 +90,7 @@ func (sh *sender) keepAnswer(p *object.Port, w *object.Wire, missing int32) (gap
 	store := &w.Port.Paths.Store
 	kept, gap := s.Kept.Keep(store, &p.Packet, r.UNA, p.BTH.PSN, 1, missing)
 	if !kept {
-		r.Confine(s.Kept.N + store.Room(s.Kept.N))
+		r.Confine(s.Kept.N + store.Room(s.Kept.N, int(w.MTU)))
 	}
 	w.Divert()
 	return kept && gap
@@ -109,13 +109,10 @@ func (sh *sender) serveAnswers(p *object.Port, q *object.QP) {
 			p.ResumeLater(w)
 			break
 		}
-		c := s.Kept.Next(store, psn, psn)
-		if c == nil {
+		if !s.Kept.Next(store, psn, psn, &p.Packet) { // its bytes stay until another is kept or taken
 			break
 		}
-		p.Packet = c.Packet
-		p.BTH.Parse((*[packet.BTHSize]byte)(c.Head[:]))
-		store.Put(c) // its bytes stay until another packet is kept
+		p.BTH.Parse((*[packet.BTHSize]byte)(p.Packet.Head[:]))
 		n := len(p.Packet.Payload)
 		sh.takeResult(p, q, p.BTH.Opcode.Info())
 		p.Left -= n + object.PieceCost + sh.TakeEffort()

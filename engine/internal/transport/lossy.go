@@ -72,7 +72,7 @@ func (sh *sender) takeReport(p *object.Port, q *object.QP) {
 	now := sh.Now()
 	chargeLook(w)
 	p.Left -= 8 * len(report.Bits) * lookCost
-	lost, ok := w.Recovery.Take(&r.Limit, &report, r.UNA, r.Next(), r.Most)
+	lost, ok := w.Recovery.Take(&r.Limit, &report, r.UNA, r.Next(), r.Most, now)
 	if ok && w.Timer.Running() {
 		sh.Timers.Arm(&w.Timer, now, w.Recovery.Deadline(now)) // the peer is not silent
 	}

@@ -160,7 +160,7 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 	}
 	psn := packet.AddPSN(m.PSN, i)
 	// Without an acknowledgement only the timer opens a closed window.
-	closes := packet.DiffPSN(psn, w.Out.UNA)+1 >= int32(w.Out.Window)
+	closes := packet.DiffPSN(psn, w.Out.UNA)+1 >= int32(w.Out.Window+w.Out.Spared())
 	again := w.Recovery != nil && packet.DiffPSN(psn, w.Out.Most) < 0
 	w.PutBTH(h, op, psn, last || closes || again || i%ACKEvery == ACKEvery-1,
 		last && m.Head.Solicited() && info.Last)

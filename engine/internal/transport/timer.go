@@ -70,7 +70,7 @@ func (sh *wires) startTimer(w *object.Wire) {
 		now := sh.Now()
 		deadline := now + w.Patience<<min(w.Out.Retries, execution.LongerTries)
 		if s := w.Recovery; s != nil {
-			s.Due = deadline
+			s.Due = s.Last(now, deadline)
 			deadline = s.Deadline(now)
 		}
 		sh.Timers.Arm(&w.Timer, now, deadline)

@@ -35,6 +35,7 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 	if p.Settings.Loses && q.Reliable() {
 		w.Out.Full = min(w.Out.Full, recovery.Reach)
 		w.Recovery = recovery.NewState(w.Losses, w.Out.Full)
+		w.Recovery.Stretches(&p.Paths.Store, w.MTU)
 		p.Resumed = slices.Grow(p.Resumed, p.Users)
 		sh.queryPeer(p, w.Losses)
 	}
@@ -56,6 +57,7 @@ func (sh *wires) LeaveWire(q *object.QP) {
 		return
 	}
 	sh.dropEarly(w)
+	w.Recovery.Leave()
 	sh.RewindQueue(q)
 	w.Port.Shard.Timers.Disarm(&w.Timer)
 	sh.DropInboundJobs(&w.In)

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// These tests are of a long path: 50 ms there and back, over a line whose queue holds what it sends in that
+// time, and loses what comes when it is full.
+
+const longDelay = 25 * time.Millisecond
+
+func newLongNetwork(t *testing.T, rate, loss float64, seed uint64) (n *network, p, q *end) {
+	n, p, q = newNetwork(t, roceLike(), rate, longDelay, loss, seed)
+	n.queue = clock.Cycles(2 * longDelay)
+	n.rest(600 * time.Millisecond)
+	require.True(t, p.q.Wire.Losses.Agreed)
+	return n, p, q
+}
+
+// A writer is a queue pair that writes without an end.
+type writer struct {
+	*end
+	from, to *key
+	una      uint32 // when it was measured last
+}
+
+// writerSize is how many bytes a WRITE of a writer has.
+const writerSize = 800_000
+
+// writer begins a writer from p to q.
+func (n *network) writer(p, q *end) *writer {
+	f := &writer{end: p, from: p.h.full(writerSize, 1), to: q.h.full(writerSize, 7), una: p.q.Wire.Out.UNA}
+	for range 12 {
+		f.again()
+	}
+	return f
+}
+
+func (f *writer) again() { f.post(ctrl(wqe.OpRDMAWrite), f.to.raddr(0), f.from.data(0, writerSize)) }
+
+// flowing lets writers go on for a time.
+func (n *network) flowing(d time.Duration, writers ...*writer) {
+	end := n.now() + clock.Cycles(d)
+	n.run(2*d+time.Second, func() bool {
+		for _, f := range writers {
+			for _, w := range f.scq.all() {
+				require.Equal(n.r, unharmed, w.Syndrome)
+				f.again()
+			}
+		}
+		return n.now() >= end
+	})
+}
+
+// rate returns the bytes a second that were acknowledged in the time d, which is that since the last call.
+func (f *writer) rate(d time.Duration) float64 {
+	una := f.q.Wire.Out.UNA
+	got := packet.DiffPSN(una, f.una)
+	f.una = una
+	return float64(got) * float64(f.q.Wire.MTU) / d.Seconds()
+}
+
+// longSeeds is how many networks a test tries.
+const longSeeds = 2
+
+// One packet of hundred that is lost, whatever a queue pair carries, costs it at most half of the line, from
+// its first packet on.
+func TestLongPathThatLoses(t *testing.T) {
+	const line, took = 16e6, time.Second
+	for _, loss := range []float64{0, 0.01} {
+		var rates []float64
+		for seed := range uint64(longSeeds) {
+			t.Run(fmt.Sprintf("%v, seed %d", loss, seed), func(t *testing.T) {
+				n, p, q := newLongNetwork(t, line, loss, seed)
+				sent, lost := n.sent, n.lost
+				f := n.writer(p, q)
+				n.flowing(took, f)
+				got := f.rate(took)
+				rates = append(rates, got/1e6)
+				t.Logf("%.1f MB/s, %d packets, %d lost, window %d, %+v", got/1e6, n.sent-sent, n.lost-lost,
+					p.q.Wire.Out.Window, p.q.Wire.Losses.PathCounts)
+				require.Greater(t, got, line/2)
+			})
+		}
+		slices.Sort(rates)
+		t.Logf("loss %v: %.1f MB/s", loss, rates)
+	}
+}
+
+// Two queue pairs share a line that is too thin for their windows: they use it, and no one gets much more
+// than the other. The second begins when the first has filled the line.
+func TestTwoFlowsOnALongPath(t *testing.T) {
+	const line, measured = 6e6, time.Second
+	for _, loss := range []float64{0, 0.01} {
+		for seed := range uint64(longSeeds) {
+			t.Run(fmt.Sprintf("%v, seed %d", loss, seed), func(t *testing.T) {
+				n, p, q := newLongNetwork(t, line, loss, seed)
+				p1, q1 := pair(n.r.host("p1"), n.r.host("q1"))
+				for _, e := range []*end{p1, q1} {
+					e.q.Attr.Timeout, e.q.Attr.RetryCount = 14, 7
+				}
+				a := n.writer(p, q)
+				n.flowing(300*time.Millisecond, a)
+				b := n.writer(p1, q1)
+				n.flowing(time.Second, a, b)
+				a.rate(measured)
+				b.rate(measured)
+				sent, lost := n.sent, n.lost
+				n.flowing(measured, a, b)
+				x, y := a.rate(measured), b.rate(measured)
+				t.Logf("%.2f and %.2f MB/s, windows %d and %d, %d packets sent, %d lost", x/1e6, y/1e6,
+					p.q.Wire.Out.Window, p1.q.Wire.Out.Window, n.sent-sent, n.lost-lost)
+				require.Greater(t, x+y, 0.7*line)
+				require.Less(t, max(x, y), 2*min(x, y))
+			})
+		}
+	}
+}

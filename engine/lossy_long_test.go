@@ -28,8 +28,9 @@ func newLongNetwork(t *testing.T, rate, loss float64, seed uint64) (n *network, 
 // A writer is a queue pair that writes without an end.
 type writer struct {
 	*end
+	peer     *end
 	from, to *key
-	una      uint32 // when it was measured last
+	got      uint32 // packets that had come to the peer when it was measured last, and its first PSN
 }
 
 // writerSize is how many bytes a WRITE of a writer has.
@@ -37,7 +38,8 @@ const writerSize = 800_000
 
 // writer begins a writer from p to q.
 func (n *network) writer(p, q *end) *writer {
-	f := &writer{end: p, from: p.h.full(writerSize, 1), to: q.h.full(writerSize, 7), una: p.q.Wire.Out.UNA}
+	f := &writer{end: p, from: p.h.full(writerSize, 1), to: q.h.full(writerSize, 7), peer: q}
+	f.got = f.come()
 	for range 12 {
 		f.again()
 	}
@@ -60,11 +62,17 @@ func (n *network) flowing(d time.Duration, writers ...*writer) {
 	})
 }
 
-// rate returns the bytes a second that were acknowledged in the time d, which is that since the last call.
+// come returns the PSN that the peer expects, and as many more as it has packets that came early.
+func (f *writer) come() uint32 {
+	w := f.peer.q.Wire
+	return packet.AddPSN(w.In.PSN, uint32(w.Recovery.Early.N))
+}
+
+// rate returns the bytes a second that came to the peer in the time d, which is that since the last call.
 func (f *writer) rate(d time.Duration) float64 {
-	una := f.q.Wire.Out.UNA
-	got := packet.DiffPSN(una, f.una)
-	f.una = una
+	come := f.come()
+	got := packet.DiffPSN(come, f.got)
+	f.got = come
 	return float64(got) * float64(f.q.Wire.MTU) / d.Seconds()
 }
 

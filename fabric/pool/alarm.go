@@ -3,30 +3,27 @@ package pool
 import (
 	"context"
 	"time"
-
-	"github.com/nicless/nicless/internal/shm"
 )
 
-// An alarm ends the pause between two looks. The node waits in the kernel, not for a timer of Go: for such a
-// timer several threads of the Go runtime wake, one of which looks again and again until the timer has run.
-// In a process that does nothing else that is a good part of what the looks cost.
+// An alarm ends the pause between two looks. The node waits for a timer of the kernel (systemAlarm), and the
+// Go runtime waits for that in its poller, as for a socket. In a process that does nothing else the other
+// ways cost more than the look: after a wait in a system call of at least 10 ms, as for a futex, a thread of the
+// runtime (sysmon) wakes some 60 times to find out whether the next one lasts as long, and before a timer of
+// Go runs, that thread wakes too.
 type alarm struct {
 	signal chan struct{}
-	word   *shm.BE32 // another number after each ring
+	system *systemAlarm // nil: there is none, and the node waits for a timer of Go
 }
 
-func newAlarm() *alarm {
-	return &alarm{signal: make(chan struct{}, 1), word: shm.BE32At(make([]byte, 8), 0)}
-}
+func newAlarm() *alarm { return &alarm{signal: make(chan struct{}, 1)} }
 
-// ring ends the pause, or the next one.
-//
-// Publish: word. Observed by alarm.wait.
+// ring ends the pause, or the next one. Safe for concurrent use, also after close.
 func (a *alarm) ring() {
 	select {
 	case a.signal <- struct{}{}:
-		a.word.Publish(a.word.Observe() + 1)
-		_ = a.word.Wake()
+		if a.system != nil {
+			a.system.ring()
+		}
 	default: // it has rung
 	}
 }
@@ -41,23 +38,26 @@ func (a *alarm) rung() bool {
 	}
 }
 
-// wait waits for the time d, until the alarm rings or ctx ends. The end of ctx rings the alarm.
-//
-// Observe: word, published by alarm.ring.
+// wait waits for the time d, until the alarm rings or ctx ends. The end of ctx rings the alarm. It may return
+// too early.
 func (a *alarm) wait(ctx context.Context, d time.Duration) {
-	last := a.word.Observe()
-	if a.rung() || ctx.Err() != nil {
+	over := func() bool { return a.rung() || ctx.Err() != nil }
+	if a.system != nil && a.system.wait(d, over) == nil {
+		a.rung()
 		return
 	}
-	if a.word.Sleep(last, d) != nil { // a kernel without futexes
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		case <-a.signal:
-			return
-		}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-a.signal:
 	}
-	a.rung()
+}
+
+// close is called when nobody waits any more.
+func (a *alarm) close() {
+	if a.system != nil {
+		a.system.close()
+	}
 }

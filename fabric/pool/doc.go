@@ -92,6 +92,8 @@
 //   - wait.go: how long a node waits until the pool is formatted, and what it says meanwhile
 //   - pace.go: how often this node beats and looks
 //   - alarm.go: how a pause between two looks ends
+//   - alarm_linux.go: waits for a timer of the kernel; decides nothing
+//   - alarm_other.go: there is none on other systems
 //   - run.go: when the heartbeat moves and the others are looked at; when this node leaves
 //   - own.go: what this node says in its first line
 //   - summary.go: who has looked at what the engines do, and what they have answered

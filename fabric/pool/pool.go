@@ -121,6 +121,7 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Pool, error) {
 		_ = region.Close()
 		return nil, fmt.Errorf("pool %s: %w", cfg.Path, err)
 	}
+	p.alarm.system = newSystemAlarm()
 	p.run, p.stop = context.WithCancel(context.Background())
 	p.aside = p.tickDuring
 	p.loops.Go(func() { p.repeat(p.run, p.tick, p.watch) })
@@ -272,6 +273,7 @@ func (p *Pool) Close() (err error) {
 			p.stop()
 		}
 		p.loops.Wait()
+		p.alarm.close()
 		leave := func() error { p.leave(closedHere); return nil }
 		if p.guard(leave) != nil {
 			p.gone.Store(true) // its own pages are lost, so nothing is written there

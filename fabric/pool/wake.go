@@ -46,9 +46,8 @@ func wakingAt(mem []byte, at uint64) waking {
 	return waking{shm.BE32At(mem, at+bellAt), shm.BE32At(mem, at+asleepAt)}
 }
 
-// listenAgain is how long awaitBell waits in the kernel at most, before it looks again. Each look of the
-// thread costs as much as 60 system calls of the Go runtime. If the memory is lost nobody can wake the
-// thread, so this is how long it stays then.
+// listenAgain is how long awaitBell waits in the kernel at most, before it looks again. If the memory is lost
+// nobody can wake the thread, so this is how long it stays then.
 const listenAgain = time.Minute
 
 func newWaker(r *pair) *waker {

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/nicless/nicless/internal/blocking"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,13 +19,23 @@ const (
 	futexWake = 1
 )
 
+// longSleep is how long a sleep is at least for which the thread gives up its processor of the Go runtime at
+// once (package blocking).
+const longSleep = 10 * time.Millisecond
+
 // Sleep waits while the word has the value v, until Wake is called for the word in any
 // process that has mapped the memory, and at most for d. It may return too early. An error says
 // that this memory does not support waiting: a PCI device's, for example.
 func (p *BE32) Sleep(v uint32, d time.Duration) error {
 	t := unix.NsecToTimespec(int64(d))
-	_, _, e := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(p)), futexWait,
-		uintptr(bits.ReverseBytes32(v)), uintptr(unsafe.Pointer(&t)), 0, 0)
+	var e unix.Errno
+	if d >= longSleep {
+		_, e = blocking.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(p)), futexWait,
+			uintptr(bits.ReverseBytes32(v)), uintptr(unsafe.Pointer(&t)), 0, 0)
+	} else {
+		_, _, e = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(p)), futexWait,
+			uintptr(bits.ReverseBytes32(v)), uintptr(unsafe.Pointer(&t)), 0, 0)
+	}
 	switch {
 	case e == 0 || errors.Is(e, unix.EAGAIN) || errors.Is(e, unix.EINTR) || errors.Is(e, unix.ETIMEDOUT):
 		return nil

@@ -45,10 +45,11 @@ var mayImport = map[string][]string{
 	"internal/platform":   {},
 	"internal/clock":      {},
 	"internal/cpu":        {},
+	"internal/blocking":   {},
 	"internal/schedstat":  {},
 	"internal/verdict":    {"internal/schedstat"},
 	"internal/procmem":    {},
-	"internal/shm":        {"internal/cpu", "internal/platform"},
+	"internal/shm":        {"internal/blocking", "internal/cpu", "internal/platform"},
 	"internal/mapholder":  {},
 	"internal/guardpages": {},
 	"internal/unixsock":   {},
@@ -122,7 +123,7 @@ var mayImport = map[string][]string{
 	"engine/internal/recovery":    {"engine/internal/congestion", "internal/clock", "internal/nic", "internal/packetring", "packet"},
 	"engine/internal/scan":        {"internal/clock"},
 	"engine/internal/sealer":      {"internal/shm", "internal/unixsock"},
-	"engine/internal/sleep":       {},
+	"engine/internal/sleep":       {"internal/blocking"},
 	"engine/internal/tap":         {"trace", "internal/shm"},
 	"engine/internal/ticketlock":  {"internal/cpu"},
 	"engine/internal/umr":         {"wqe", "engine/internal/object", "engine/internal/process", "internal/control"},
@@ -145,7 +146,7 @@ var mayImport = map[string][]string{
 	"engine/internal/report": {
 		"engine/internal/announce", "engine/internal/object",
 		"engine/internal/codes", "engine/internal/journal", "engine/internal/outage", "engine/internal/recent", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
-		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/reason", "internal/shm", "trace",
+		"cqe", "doorbell", "wqe", "internal/blocking", "internal/clock", "internal/control", "internal/nic", "internal/reason", "internal/shm", "trace",
 	},
 	"engine/internal/traffic": {"engine/internal/object", "cqe", "wqe", "internal/control", "internal/nic"},
 	"engine/internal/completion": {
@@ -340,7 +341,7 @@ var mayImport = map[string][]string{
 // mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import
 // unsafe, and .s files, which contain assembly.
 var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder", "internal/mmsg", "internal/guardpages",
-	"accel/ptx/internal/machine", "cuda/internal/gpu"}
+	"internal/blocking", "accel/ptx/internal/machine", "cuda/internal/gpu"}
 
 // behindC lists packages whose every file may import unsafe, because their functions are called from C.
 var behindC = []string{"cuda/lib"}

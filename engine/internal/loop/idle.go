@@ -51,8 +51,7 @@ const (
 // nap. Nobody wakes the device when a full ring of a port has room again, so the device takes naps as long
 // as a packet waits for room. SleepTime is bounded because the device also checks some things that no client
 // announces; Diagnose, for example, does so. Longer after the last work the sleeps are LateSleep and then
-// LastSleep: each costs some 200 us, most of it in the Go runtime, which looks often whether the system call
-// ends; a host that runs a hundred idle engines notices that.
+// LastSleep: each wakes this thread and sysmon of the Go runtime, and a host may run a hundred idle engines.
 //
 // The length of a nap depends on no client's queues: a look is bounded, so a nap need not be longer if there
 // are many queues.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/sleep"
+	"github.com/nicless/nicless/internal/blocking"
 	"github.com/nicless/nicless/internal/clock"
-	"golang.org/x/sys/unix"
 )
 
 // A thread that waits for memory cannot report this before it continues. The watchdog can.
@@ -42,9 +42,9 @@ func StartWatchdog(e *object.Device) (end func(), err error) {
 	go func() {
 		defer close(gone)
 		cases := make([]stuckCase, len(e.Shards)+1)
-		fds := []unix.PollFd{{Fd: int32(stop.Fd()), Events: unix.POLLIN}}
+		fd := int(stop.Fd())
 		for next := watchTime; ; next = checkShards(e, cases) {
-			if n, _ := unix.Poll(fds, int(next.Milliseconds())); n > 0 {
+			if ended, _ := blocking.Readable(fd, next); ended {
 				return
 			}
 		}

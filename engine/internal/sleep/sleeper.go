@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nicless/nicless/internal/blocking"
 	"golang.org/x/sys/unix"
 )
 
@@ -87,11 +88,22 @@ func (s *Sleeper) Wake() {
 	}
 }
 
+// longSleep is how long a sleep is at least for which the thread gives up its P at once (package blocking):
+// the runtime takes the P of a thread that sleeps in a system call after 10 ms.
+const longSleep = 10 * time.Millisecond
+
 // Sleep sleeps for d, or until an eventfd is written to, and reports whether an eventfd was
 // written to.
 func (s *Sleeper) Sleep(d time.Duration) (woken bool) {
 	if s.file != nil {
 		return s.sleepInRuntime(d)
+	}
+	if d >= longSleep {
+		readable, err := blocking.Readable(s.epoll, d)
+		if readable {
+			return s.takeEvents()
+		}
+		return err != nil
 	}
 	t := unix.NsecToTimespec(int64(d))
 	fds := []unix.PollFd{{Fd: int32(s.epoll), Events: unix.POLLIN}}

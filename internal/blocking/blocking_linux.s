@@ -1,0 +1,1 @@
+// This file lets blocking_unsafe.go declare functions without bodies.

@@ -83,7 +83,7 @@ func (l *link) step(now time.Time, ran time.Duration) {
 		l.withdrawBoard()
 		l.down(why)
 		if l.pair != nil {
-			l.pair.theirsUsed = false // or this node would never give them back
+			l.pair.setTheirsUsed(false, ran) // or this node would never give them back
 		}
 		l.giveBack(ran)
 		return

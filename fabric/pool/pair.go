@@ -40,7 +40,8 @@ type pair struct {
 	countedAt  time.Duration
 }
 
-// Times of pairs that nobody uses. The look asks the engine's thread, and so wakes an engine that sleeps.
+// Times of pairs that nobody uses. The look asks the engine's thread, and so wakes an engine that sleeps. A
+// pair that is used is not given back before quietTime, so the next look at it comes shortly before that.
 const (
 	quietTime = 10 * time.Second
 	lookTime  = 2 * time.Second
@@ -204,6 +205,15 @@ func (r *pair) queried(ran time.Duration) bool {
 	return r.l.wanted.Load() || r.wantedAt != 0 && ran-r.wantedAt < 2*lookTime
 }
 
+// setTheirsUsed notes whether queue pairs of the other node use the pair. Once they do not, its use is looked
+// at soon.
+func (r *pair) setTheirsUsed(used bool, ran time.Duration) {
+	if r.theirsUsed && !used {
+		r.next = min(r.next, (ran/lookTime+1)*lookTime)
+	}
+	r.theirsUsed = used
+}
+
 // quiet reports whether no queue pair of this node or of the other uses the pair, and no packet has come or
 // gone and nobody has asked for the path for quietTime. It also says to the other node whether queue pairs
 // of this one use it.
@@ -224,6 +234,7 @@ func (r *pair) quiet(ran time.Duration) bool {
 	r.reportUsed(s.QueuePairs > 0 || r.wantedAt != 0 && ran-r.wantedAt < quietTime)
 	if packets := s.Sent + s.Received; packets != r.traffic || s.QueuePairs > 0 || r.theirsUsed {
 		r.traffic, r.busy = packets, ran
+		r.next = (ran + quietTime) / lookTime * lookTime
 	}
 	return ran-r.busy > quietTime
 }

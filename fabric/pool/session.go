@@ -80,7 +80,7 @@ func (l *link) handshake() {
 	if theirs.offered>>32 != l.epoch>>32 {
 		theirs.offered = 0 // of an earlier life
 	}
-	r.theirsUsed = theirs.used && theirs.offered != 0
+	r.setTheirsUsed(theirs.used && theirs.offered != 0, l.p.clock.ran)
 	if l.up && theirs.peer < 0 && !r.queried(l.p.clock.ran) && r.stats().QueuePairs == 0 {
 		l.idleAgain("the other node has given them back")
 		return

@@ -1,10 +1,13 @@
 package pool
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/explore"
 )
 
 // ticksIn returns how often the node's heartbeat has moved in some time.
@@ -98,4 +101,39 @@ func TestNumbersOfIdleNodes(t *testing.T) {
 	w.late = 2 * tick
 	_, err := w.start(Config{Node: AnyNode, Dead: leastDead})
 	require.ErrorContains(t, err, "all 6 numbers are taken by nodes that live")
+}
+
+// A node that starts in an idle rack is known to all within 200 ms after it has joined, wherever in their pauses
+// the others are, and knows them a look at all and a slow beat later.
+func TestIdleRackKnowsANewNode(t *testing.T) {
+	nodes := explore.Rounds(64, 200)
+	w := newSizedWorld(t, 1, (nodes+1)<<20+4096)
+	w.byNeed, w.paced = true, true
+	join := func(number int) *node {
+		n := w.make(Config{Node: number, Nodes: nodes + 1, Dead: defaultDead})
+		require.NoError(t, n.pool.prepareAndJoin())
+		w.nodes = append(w.nodes, n)
+		return n
+	}
+	for i := range nodes {
+		join(i)
+	}
+	w.pass(briskTime + 500*time.Millisecond)
+	old := slices.Clone(w.nodes)
+	for _, n := range old {
+		require.Equal(t, idleTick, n.pool.pace.pause)
+		n.ran = w.now.Add(-time.Duration(w.rng.IntN(int(idleTick/tick))) * tick)
+	}
+	began := w.now
+	c := join(nodes)
+	lives := func(n *node, to int) bool { return n.pool.links[to] != nil && n.link(to).alive }
+	w.until(200*time.Millisecond, func() bool {
+		return !slices.ContainsFunc(old, func(n *node) bool { return !lives(n, c.number) })
+	}, "all know it")
+	t.Logf("%d idle nodes know a new one after %v", nodes, w.now.Sub(began))
+	turns := time.Duration(nodes/lookAt + 1)
+	w.until(turns*tick+idleTick+2*tick, func() bool {
+		return !slices.ContainsFunc(old, func(n *node) bool { return !lives(c, n.number) })
+	}, "it knows all")
+	t.Logf("it knows them after %v", w.now.Sub(began))
 }

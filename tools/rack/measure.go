@@ -18,33 +18,42 @@ const clockTicks = 100
 type Use struct {
 	Cores   float64 // of the processor, while the measurement lasts
 	Wakeups float64 // of threads, per engine and second
+	Busiest float64 // the same of the thread of each engine that wakes most
 	Threads int
 	Memory  uint64 // bytes: the share of each process in what it has mapped (PSS)
 }
 
 func (u Use) String() string {
-	return fmt.Sprintf("%.1f %% of a core, %.0f wakeups of each engine in a second, %d threads, %d MiB",
-		100*u.Cores, u.Wakeups, u.Threads, u.Memory>>20)
+	return fmt.Sprintf("%.1f %% of a core, %.0f wakeups of each engine in a second, %.0f of them of one thread, %d threads, %d MiB",
+		100*u.Cores, u.Wakeups, u.Busiest, u.Threads, u.Memory>>20)
 }
 
 // measure measures for the time d.
 func measure(nodes []*node, d time.Duration) (u Use, err error) {
-	var time0, time1 float64
-	var wakeups0, wakeups1 int
 	began := time.Now()
-	time0, wakeups0, _, err = used(nodes)
-	if err != nil {
-		return u, err
+	before := make([]used, len(nodes))
+	for i, n := range nodes {
+		before[i], err = n.used()
+		if err != nil {
+			return u, err
+		}
 	}
 	time.Sleep(d)
-	passed := time.Since(began).Seconds()
-	time1, wakeups1, u.Threads, err = used(nodes)
-	if err != nil {
-		return u, err
-	}
-	u.Cores = (time1 - time0) / passed
-	u.Wakeups = float64(wakeups1-wakeups0) / passed / float64(len(nodes))
-	for _, n := range nodes {
+	rate := 1 / time.Since(began).Seconds()
+	for i, n := range nodes {
+		now, err := n.used()
+		if err != nil {
+			return u, err
+		}
+		u.Cores += rate * (now.seconds - before[i].seconds)
+		busiest := 0
+		for thread, slept := range now.slept {
+			slept -= before[i].slept[thread]
+			u.Wakeups += rate * float64(slept) / float64(len(nodes))
+			busiest = max(busiest, slept)
+		}
+		u.Busiest += rate * float64(busiest) / float64(len(nodes))
+		u.Threads += len(now.slept)
 		kib, err := field(fmt.Sprintf("/proc/%d/smaps_rollup", n.cmd.Process.Pid), "Pss:")
 		if err != nil {
 			return u, err
@@ -54,32 +63,35 @@ func measure(nodes []*node, d time.Duration) (u Use, err error) {
 	return u, nil
 }
 
-// used returns the seconds of processor that the engines have used, and how often their threads have slept.
-func used(nodes []*node) (seconds float64, slept, threads int, err error) {
-	for _, n := range nodes {
-		dir := fmt.Sprintf("/proc/%d", n.cmd.Process.Pid)
-		b, err := os.ReadFile(dir + "/stat")
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		user, _ := strconv.Atoi(f[11])
-		system, _ := strconv.Atoi(f[12])
-		seconds += float64(user+system) / clockTicks
-		tasks, err := os.ReadDir(dir + "/task")
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		for _, t := range tasks {
-			k, err := field(dir+"/task/"+t.Name()+"/status", "voluntary_ctxt_switches:")
-			if err != nil {
-				continue // the thread has ended
-			}
-			slept += k
-			threads++
+// A used is what an engine has used until now.
+type used struct {
+	seconds float64        // of the processor
+	slept   map[string]int // how often each thread has slept
+}
+
+// used returns what the engine has used.
+func (e *engine) used() (used, error) {
+	u := used{slept: make(map[string]int)}
+	dir := fmt.Sprintf("/proc/%d", e.cmd.Process.Pid)
+	b, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return u, err
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	user, _ := strconv.Atoi(f[11])
+	system, _ := strconv.Atoi(f[12])
+	u.seconds = float64(user+system) / clockTicks
+	tasks, err := os.ReadDir(dir + "/task")
+	if err != nil {
+		return u, err
+	}
+	for _, t := range tasks {
+		k, err := field(dir+"/task/"+t.Name()+"/status", "voluntary_ctxt_switches:")
+		if err == nil { // the thread has not ended
+			u.slept[t.Name()] = k
 		}
 	}
-	return seconds, slept, threads, nil
+	return u, nil
 }
 
 // field returns the number behind a name in a file of /proc.

@@ -251,33 +251,39 @@ func (r *rack) grow() error {
 func (r *rack) awaitKnown(n *node, old []*node) error {
 	ready := time.Now()
 	deadline := ready.Add(patience)
+	last := ready
 	for _, o := range old {
-		for !o.knows(n.ctx.Device()) {
+		since, knows := o.knows(n.ctx.Device())
+		for ; !knows; since, knows = o.knows(n.ctx.Device()) {
 			if time.Now().After(deadline) {
 				return fmt.Errorf("%s does not know %s after %v", o.name, n.name, patience)
 			}
 			time.Sleep(time.Millisecond)
 		}
+		if since.After(last) {
+			last = since
+		}
 	}
-	r.Log("all know a new engine %v after it serves, which was %v after the start of its process",
-		time.Since(ready).Round(time.Millisecond), ready.Sub(n.began).Round(time.Millisecond))
+	r.Log("all know a new engine %v after it serves, by their own reports, which took until %v after it",
+		last.Sub(ready).Round(time.Millisecond), time.Since(ready).Round(time.Millisecond))
+	r.Log("it serves %v after the start of its process", ready.Sub(n.began).Round(time.Millisecond))
 	return nil
 }
 
-// knows reports whether a node's engine can reach an engine.
-func (n *node) knows(device uint64) bool {
+// knows reports whether a node's engine can reach an engine, and since when.
+func (n *node) knows(device uint64) (since time.Time, knows bool) {
 	var list []links.Report
 	if unixsock.Query(n.socket+nicless.LinksSuffix, patience, &list) != nil {
-		return false
+		return since, false
 	}
 	for _, l := range list {
 		for _, p := range l.Peers {
 			if p.GUID == device && p.Up {
-				return true
+				return p.Since, true
 			}
 		}
 	}
-	return false
+	return since, false
 }
 
 // kill kills each fourth engine while the others exchange data, lets it come back, and lets all exchange

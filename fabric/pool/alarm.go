@@ -6,10 +6,10 @@ import (
 )
 
 // An alarm ends the pause between two looks. The node waits for a timer of the kernel (systemAlarm), and the
-// Go runtime waits for that in its poller, as for a socket. In a process that does nothing else the other
-// ways cost more than the look: after a wait in a system call of at least 10 ms, as for a futex, a thread of the
-// runtime (sysmon) wakes some 60 times to find out whether the next one lasts as long, and before a timer of
-// Go runs, that thread wakes too.
+// Go runtime waits for that in its poller, as for a socket: one thread wakes. In a process that does nothing
+// else the other ways cost more than the look. Before a timer of Go runs, the runtime's sysmon thread wakes
+// too. During a wait in a system call it wakes some 60 times, unless the wait gives up the P (package
+// blocking).
 type alarm struct {
 	signal chan struct{}
 	system *systemAlarm // nil: there is none, and the node waits for a timer of Go

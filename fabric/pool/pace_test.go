@@ -103,8 +103,8 @@ func TestNumbersOfIdleNodes(t *testing.T) {
 	require.ErrorContains(t, err, "all 6 numbers are taken by nodes that live")
 }
 
-// A node that starts in an idle rack is known to all within 200 ms after it has joined, wherever in their pauses
-// the others are, and knows them a look at all and a slow beat later.
+// A node that starts in an idle rack is known to all within 200 ms after it has joined, wherever in their
+// pauses the others are, and knows them a look at all and a slow beat later.
 func TestIdleRackKnowsANewNode(t *testing.T) {
 	nodes := explore.Rounds(64, 200)
 	w := newSizedWorld(t, 1, (nodes+1)<<20+4096)

@@ -29,11 +29,9 @@ func pipe(t *testing.T) (r int, w *os.File) {
 func TestReadable(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, w := pipe(t)
-	began := time.Now()
 	ok, err := Readable(r, time.Millisecond)
 	require.NoError(t, err)
 	require.False(t, ok)
-	require.GreaterOrEqual(t, time.Since(began), time.Millisecond)
 	for range 200 {
 		go func() {
 			runtime.GC()

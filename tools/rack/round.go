@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +58,35 @@ func (e *end) check(round int) error {
 		}
 		clear(got)
 	}
+	return nil
+}
+
+// writeFirst lets each second node write to the one that follows it, one after the other, while the engines
+// of both sleep, and reports how long that took.
+func (r *rack) writeFirst() error {
+	var took []time.Duration
+	for i := 0; i+1 < len(r.nodes); i += 2 {
+		for _, e := range r.nodes[i].among(func(n *node) bool { return n == r.nodes[i+1] }) {
+			m, err := e.d.Find("all")
+			if err != nil {
+				return err
+			}
+			began := time.Now()
+			err = e.qp.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
+				SGE:        []nicless.SGE{e.n.mr.SGE(atSource, 8)},
+				RemoteAddr: m.Addr + uint64(atTarget+e.back.slot*slotSize), RKey: m.RKey})
+			if err == nil {
+				err = e.take(1)
+			}
+			if err != nil {
+				return err
+			}
+			took = append(took, time.Since(began))
+		}
+	}
+	slices.Sort(took)
+	r.Log("the first WRITE between two idle engines: median %v, longest %v, n = %d",
+		took[len(took)/2].Round(time.Microsecond), took[len(took)-1].Round(time.Microsecond), len(took))
 	return nil
 }
 

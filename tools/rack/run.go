@@ -185,6 +185,9 @@ func (r *rack) idle() error {
 		return err
 	}
 	r.Log("idle, with %d pairs of queue pairs: %v", r.pairs(), u)
+	if err := r.writeFirst(); err != nil {
+		return err
+	}
 	if r.Quiet == 0 {
 		return nil
 	}

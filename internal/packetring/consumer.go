@@ -15,6 +15,7 @@ type Consumer struct {
 	mem    []byte    // the slots as bytes
 	data   []byte
 	cache  Cache
+	verify *verifier // nil: no check sums
 	mask   uint64
 	next   uint64 // number of the next packet
 	freed  uint64 // number of packets that the producer knows to be consumed
@@ -22,6 +23,7 @@ type Consumer struct {
 	consumed     *shm.Word64
 	consumerLine []byte
 
+	careful        bool          // lines are invalidated, or sums are checked
 	space          []byte        // where the producer may move the ring; nil: nowhere
 	moves, movedAt atomic.Uint64 // see Moves
 
@@ -33,7 +35,7 @@ type Packet struct {
 	Path    uint32
 	N       int           // bytes of the headers
 	Head    [MaxHead]byte // the headers, a private copy; N bytes are valid
-	Payload []byte        // bytes in the ring, valid until Consumer.Free; they may change at any time
+	Payload []byte        // bytes in the ring, valid until Free; they may change at any time. See CheckSums
 }
 
 // ErrCorrupt says that the producer has written lengths that are not possible. The ring
@@ -58,7 +60,7 @@ func NewConsumer(mem []byte, g Geometry, cache Cache) (*Consumer, error) {
 // before Open.
 func NewConsumerAt(count []byte, cache Cache) *Consumer {
 	return &Consumer{
-		cache: cache, memory: [2][]byte{1: count[:line]},
+		cache: cache, careful: cache != nil, memory: [2][]byte{1: count[:line]},
 		consumed: shm.Word64At(count, 0), consumerLine: count[:line],
 	}
 }
@@ -79,6 +81,9 @@ func (c *Consumer) Open(ring []byte, g Geometry) error {
 // Reset begins the ring anew with the packet of number base; see Producer.Reset.
 func (c *Consumer) Reset(base uint64) {
 	c.next = base
+	if c.verify != nil {
+		c.verify.looks = 0
+	}
 	c.moves.Store(0)
 	c.publish()
 }
@@ -122,6 +127,9 @@ func (c *Consumer) Next(p *Packet) (ok bool, err error) {
 	word := first.Word(0)
 	if uint32(word>>32) != uint32(c.next+1) {
 		return false, nil
+	}
+	if c.verify != nil {
+		return c.nextChecked(p, at, word)
 	}
 	second := first.Word(1)
 	head, n, place := int(word>>16&0xff), int(word&0xffff), second&inSlot

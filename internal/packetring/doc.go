@@ -23,6 +23,8 @@
 //	        64 bytes, or all ones if the payload follows the headers in the slot
 //	16      headers, and a payload that fits into the slot after them
 //
+// In a ring with check sums (sum.go) the sum of the packet is in place of the path.
+//
 // # Ordering
 //
 // Everything of a packet is written before word 0, which is stored with release order. The
@@ -35,7 +37,8 @@
 //
 // The consumer copies word 0, word 1 and the headers to private memory and checks all lengths
 // before it uses them. Payloads are returned in place: a hostile producer can change them at
-// any time, so they must not be checked. The producer checks the consumer's count.
+// any time, so they must not be checked. In a ring with check sums they are private copies, too. The
+// producer checks the consumer's count.
 //
 // # Memory without coherence
 //
@@ -50,5 +53,7 @@
 //   - layout.go: sizes, and where everything is in a ring
 //   - producer.go, consumer.go: the two ends
 //   - line.go: packets that fit into the first line of a slot
+//   - move.go: how a ring goes on in other memory
+//   - sum.go: check sums of packets
 //   - standing.go: finds a ring that stands still
 package packetring

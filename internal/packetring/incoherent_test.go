@@ -2,8 +2,10 @@ package packetring
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nicless/nicless/internal/incoherent"
@@ -12,8 +14,10 @@ import (
 )
 
 // incoherentRing sends packets of all kinds through a ring whose sides have caches of their own.
-// It returns an error if a packet does not arrive as it was sent.
-func incoherentRing(m *incoherent.Memory, producer, consumer *incoherent.Side, g Geometry, rng *rand.Rand) error {
+// It returns an error if a packet does not arrive as it was sent. If wrong is not nil, packets have check
+// sums, and it counts wrong ones.
+func incoherentRing(m *incoherent.Memory, producer, consumer *incoherent.Side, g Geometry, rng *rand.Rand,
+	wrong *atomic.Uint64) error {
 	p, err := NewProducer(producer.Bytes(), g, producer)
 	if err != nil {
 		return err
@@ -21,6 +25,10 @@ func incoherentRing(m *incoherent.Memory, producer, consumer *incoherent.Side, g
 	c, err := NewConsumer(consumer.Bytes(), g, consumer)
 	if err != nil {
 		return err
+	}
+	if wrong != nil {
+		p.CheckSums(g.Data / 2)
+		c.CheckSums(g.Data/2, wrong)
 	}
 	// a short lap leaves behind what looks like a new packet or count
 	for lap, packets := range []int{1, 2, 200, 1, 200} {
@@ -37,6 +45,9 @@ func incoherentRing(m *incoherent.Memory, producer, consumer *incoherent.Side, g
 	}
 	return nil
 }
+
+// errWrongPacket says that a packet was taken that was not sent.
+var errWrongPacket = errors.New("wrong packet")
 
 func incoherentLap(p *Producer, c *Consumer, g Geometry, packets int, rng *rand.Rand) error {
 	type size struct{ head, n int }
@@ -84,12 +95,12 @@ func incoherentLap(p *Producer, c *Consumer, g Geometry, packets int, rng *rand.
 		}
 		want := make([]byte, max(sent[taken].head, sent[taken].n))
 		fill(want[:sent[taken].head], uint64(taken))
-		if !bytes.Equal(packet.Head[:packet.N], want[:sent[taken].head]) || packet.Path != uint32(taken) {
-			return fmt.Errorf("headers of packet %d", taken)
+		if !bytes.Equal(packet.Head[:packet.N], want[:sent[taken].head]) || (c.verify == nil && packet.Path != uint32(taken)) {
+			return fmt.Errorf("%w: headers of packet %d", errWrongPacket, taken)
 		}
 		fill(want[:sent[taken].n], uint64(taken)+1)
 		if !bytes.Equal(packet.Payload, want[:sent[taken].n]) {
-			return fmt.Errorf("payload of packet %d", taken)
+			return fmt.Errorf("%w: payload of packet %d", errWrongPacket, taken)
 		}
 		taken++
 		if rng.IntN(3) == 0 {
@@ -108,7 +119,7 @@ func TestIncoherentMemory(t *testing.T) {
 			if seed%2 == 1 {
 				p.Evict, c.Evict = rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 			}
-			require.NoError(t, incoherentRing(m, p, c, g, rand.New(rand.NewPCG(seed, 3))), "seed %d, %+v", seed, g)
+			require.NoError(t, incoherentRing(m, p, c, g, rand.New(rand.NewPCG(seed, 3)), nil), "seed %d, %+v", seed, g)
 		}
 	}
 }
@@ -120,7 +131,7 @@ func TestEveryFlushIsNeeded(t *testing.T) {
 		m := incoherent.New(g.Size(), 1)
 		p, c := m.Side("producer", 2), m.Side("consumer", 3)
 		p.Skip, c.Skip = skip, skip
-		return m, incoherentRing(m, p, c, g, rand.New(rand.NewPCG(1, 1)))
+		return m, incoherentRing(m, p, c, g, rand.New(rand.NewPCG(1, 1)), nil)
 	}
 	m, err := run(nil)
 	require.NoError(t, err)

@@ -20,6 +20,9 @@ func (p *Producer) PublishLine(path, size uint32, w2, w3, w4, w5, w6, w7 uint64)
 	}
 	at := p.next & p.mask
 	first := &p.slots[at*lines]
+	if p.drafts != nil {
+		path = p.wordsSum(size, w2, w3, w4, w5, w6, w7)
+	}
 	be := binary.BigEndian
 	be.PutUint64(first[8:], uint64(path)<<32|inSlot)
 	be.PutUint64(first[16:], w2)
@@ -57,6 +60,9 @@ func (p *Producer) PublishLines(path, size uint32, n int) {
 		for i := range left[:k] {
 			p.ends[at+uint64(i)] = p.tail
 			p.next++
+			if p.drafts != nil {
+				path = lineSum(&left[i], p.next, size)
+			}
 			be.PutUint64(left[i][0:], uint64(uint32(p.next))<<32|uint64(size))
 			be.PutUint64(left[i][8:], uint64(path)<<32|inSlot)
 		}
@@ -71,13 +77,14 @@ func (p *Producer) PublishLines(path, size uint32, n int) {
 }
 
 // Peek returns the first line of the next packet's slot, and size as in PublishLine, if there is a packet,
-// its payload is in the slot, and the memory is coherent; otherwise nil. The producer can change the line at
-// any time, so the caller reads each word once, and checks the lengths. Skip takes the packet.
+// its payload is in the slot, and the memory is coherent and has no check sums; otherwise nil. The producer
+// can change the line at any time, so the caller reads each word once, and checks the lengths. Skip takes
+// the packet.
 //
 // Observe: word 0 of a slot. Published by Producer.Publish.
 func (c *Consumer) Peek() (first *shm.Block, size uint32) {
-	if c.cache != nil {
-		return nil, 0 // Next invalidates lines
+	if c.careful {
+		return nil, 0 // Next invalidates lines, and checks sums
 	}
 	first = &c.slots[c.next&c.mask*lines]
 	word := first.Word(0)

@@ -18,12 +18,14 @@ import (
 //	word 1  page:32 | place:32; place is all ones but the lowest bit, and page says where the slots of the
 //	        new ring begin, in units of PageSize bytes from the begin of the memory that both sides know
 //	word 2  slots:32 | bytes of the data area:32
+//	word 3  check sum:32, 0 in a ring without check sums | not used:32
 
 const (
 	// PageSize is the unit in which the begin of a larger ring is counted, in bytes.
 	PageSize = 4096
 
 	elsewhere = inSlot - 1 // place of a packet that says where the next one is
+	moveSize  = 28         // bytes of the slot of a move
 )
 
 // grown is the larger ring that a producer moves to.
@@ -99,10 +101,15 @@ func (p *Producer) move() bool {
 	}
 	at := p.next & p.mask
 	first := &p.slots[at*lines]
-	be := binary.BigEndian
-	be.PutUint64(first[8:], uint64(e.page)<<32|elsewhere)
-	be.PutUint32(first[16:], uint32(e.g.Slots))
-	be.PutUint32(first[20:], uint32(e.g.Data))
+	slot, be := p.stage[:], binary.BigEndian // no packet is begun: Reserve is about to begin one
+	be.PutUint64(slot[8:], uint64(e.page)<<32|elsewhere)
+	be.PutUint32(slot[16:], uint32(e.g.Slots))
+	be.PutUint32(slot[20:], uint32(e.g.Data))
+	be.PutUint32(slot[24:], 0)
+	if p.drafts != nil {
+		be.PutUint32(slot[24:], moveSum(slot, p.next+1))
+	}
+	copy(first[8:], slot[8:moveSize])
 	p.next++
 	first.PublishFirst(uint64(uint32(p.next)) << 32)
 	if p.cache != nil {

@@ -14,6 +14,7 @@ type Producer struct {
 	mem    []byte    // the slots
 	data   []byte
 	cache  Cache
+	drafts *drafts // nil: no check sums
 	mask   uint64
 	base   uint64 // number of the first packet in these slots
 	next   uint64 // number of the next packet
@@ -111,7 +112,8 @@ func (p *Producer) Free() int {
 // Reserve returns the memory of the next packet: head bytes for its headers and n bytes for its
 // payload. ok is false if there is no room now. The packet is sent by Publish. A second
 // Reserve before Publish begins the packet anew. head is at most MaxHead, n at most MaxPayload and
-// at most half of the data area, unless head + n is at most Inline.
+// at most half of the data area, unless head + n is at most Inline. In a ring with check sums the memory is
+// private.
 func (p *Producer) Reserve(head, n int) (h, payload []byte, ok bool) {
 	if p.next == p.limit && !p.refill() {
 		return nil, nil, false
@@ -123,6 +125,9 @@ func (p *Producer) Reserve(head, n int) (h, payload []byte, ok bool) {
 		return slot[HeadSize:][:head:head], slot[HeadSize+head:][:n:n], true
 	}
 	payload, ok = p.reserveData(n)
+	if ok && p.drafts != nil {
+		payload = p.drafts.payload[:n:n]
+	}
 	return slot[HeadSize:][:head:head], payload, ok
 }
 
@@ -192,6 +197,9 @@ func (p *Producer) Publish(path uint32) {
 		off := p.place % uint64(len(p.data))
 		place = off / line
 		p.tail = (p.place + uint64(p.payload) + line - 1) &^ (line - 1)
+		if p.drafts != nil {
+			copy(p.data[off:], p.drafts.payload[:p.payload])
+		}
 		if p.cache != nil {
 			p.cache.WriteBack(p.data[off:][:p.payload])
 		}
@@ -205,6 +213,9 @@ func (p *Producer) Publish(path uint32) {
 		if p.cache != nil {
 			p.cache.WriteBack(second[:])
 		}
+	}
+	if p.drafts != nil {
+		path = p.sum(place)
 	}
 	binary.BigEndian.PutUint64(p.stage[8:], uint64(path)<<32|place)
 	*(*[line - 8]byte)(first[8:]) = [line - 8]byte(p.stage[8:])
@@ -227,6 +238,9 @@ func (p *Producer) Packet(n uint64, k *Packet) bool {
 	word, second := first.Word(0), first.Word(1)
 	length, place := int(word&0xffff), second&inSlot
 	k.Path, k.N = uint32(second>>32), min(int(word>>16&0xff), MaxHead)
+	if p.drafts != nil {
+		k.Path = 0
+	}
 	k.Head = [MaxHead]byte(first[HeadSize:])
 	mem := p.data
 	from := place * line

@@ -76,10 +76,13 @@ func openPath(p *pool.Pool, to nic.Address) (nic.Path, bool) {
 	return path, ok && path.Port != nil && len(peers) == 1 && peers[0].Up
 }
 
-// The operations over a pool of memory, with and without coherence.
+// The operations over a pool of memory, with and without coherence and check sums.
 func TestOverAPool(t *testing.T) {
-	for kind, cfg := range map[string]pool.Config{"coherent": {}, "incoherent": {Incoherent: true, MTU: 1024}} {
-		if testing.Short() && cfg.Incoherent {
+	for kind, cfg := range map[string]pool.Config{
+		"coherent": {}, "incoherent": {Incoherent: true, MTU: 1024, Sums: pool.SumsOff},
+		"sums": {Sums: pool.SumsOn}, "incoherent, sums": {Incoherent: true, Sums: pool.SumsOn, MTU: 1024},
+	} {
+		if testing.Short() && (cfg.Incoherent || cfg.Sums == pool.SumsOn) {
 			continue
 		}
 		overCable = func(r *rig) *cable { return r.newPool(cfg) }

@@ -33,9 +33,12 @@ type Peer struct {
 	Since time.Time // when Up or Why changed last
 
 	// Faults is how often the link was given up, and made anew later, because the peer had written garbage.
+	// WrongSums is how often a packet was looked at whose check sum was wrong, on links with check sums: few
+	// looks are a memory that is late, many that memory was lost or damaged. None of them was taken for data.
 	// Keys says, on links with keys, which key the peer has, or that it has none.
-	Faults uint64 `json:",omitempty"`
-	Keys   string `json:",omitempty"`
+	Faults    uint64 `json:",omitempty"`
+	WrongSums uint64 `json:",omitempty"`
+	Keys      string `json:",omitempty"`
 
 	MTU   int           // most bytes of payload in a packet; 0 if there is no port yet
 	Stats nic.PortStats // counts of the port; zero if there is no port

@@ -58,7 +58,7 @@ func TestLostNodeKeepsTheHeaderOfOthers(t *testing.T) {
 	var b [headerSize]byte
 	h := n[0].pool.header
 	h.put(&b)
-	be.PutUint16(b[8:], version+1)
+	be.PutUint16(b[8:], versionSums+1)
 	be.PutUint64(b[56:], headerSum(&b))
 	n[0].pool.view.write(0, b[:])
 	w.pass(3 * mostRest)

@@ -39,7 +39,7 @@ type death struct{}
 func newMortal(t *testing.T, seed uint64, nodes int) *mortal {
 	const part = 2 * 2 * following * bytesOfPair // twice as many pairs as each node has
 	w := newSizedWorld(t, seed, 4096)
-	w.heap, w.size, w.byNeed, w.lazy = nil, nodes*part+partsAt, true, 8
+	w.heap, w.size, w.byNeed, w.lazy, w.sums = nil, nodes*part+partsAt, true, 8, sumsOf(seed)
 	w.mem = incoherent.New(w.size, seed)
 	m := &mortal{
 		world: w, rng: rand.New(rand.NewPCG(seed, 2)), all: make([]*node, nodes),

@@ -83,7 +83,7 @@ func TestOtherVersion(t *testing.T) {
 	sum(w.heap.Bytes()[:headerSize])
 	for _, number := range []int{0, 1, AnyNode} {
 		_, err := w.start(Config{Node: number, Wait: 20 * time.Millisecond})
-		require.ErrorContains(t, err, "it has another version: 2; this is version 3: engines of one release share a pool, so end the others and remove the file")
+		require.ErrorContains(t, err, "it has another version: 2; this is version 3, or 4 with check sums: engines of one release share a pool, so end the others and remove the file")
 	}
 }
 
@@ -117,6 +117,7 @@ func TestOptionsAgree(t *testing.T) {
 		{Config{Node: 2, Slots: 128}, "it has slots=64, and slots=128 is asked for"},
 		{Config{Node: 2, Data: 128 << 10}, "it has data=65536, and data=131072 is asked for"},
 		{Config{Node: 2, Incoherent: true}, "the node that formats it needs coherence=none too"},
+		{Config{Node: 2, Sums: SumsOn}, "its packets have no check sums: the node that formats it needs sums=on too"},
 	} {
 		row.cfg.Wait = time.Millisecond
 		_, err := w.start(row.cfg)

@@ -44,6 +44,10 @@ const (
 	magic   = 0x6e69636c65737350 // "niclessP"
 	version = 3
 
+	// versionSums is the version of a pool whose packets carry check sums. Nodes that know only version 3
+	// refuse it with words, where an unknown flag would make them take the header for damaged.
+	versionSums = 4
+
 	flagIncoherent = 1 // in the header: all nodes write back and invalidate
 	flagCoherent   = 2 // in the header: coherence=full was asked for, so hosts may differ
 )
@@ -58,6 +62,7 @@ type header struct {
 	nodes      int
 	incoherent bool
 	coherent   bool                // somebody has said that caches of different hosts are coherent
+	sums       bool                // packets carry check sums
 	size       uint64              // bytes of the pool that are used
 	identity   uint64              // random; another one whenever the pool is formatted
 	ring       packetring.Geometry // of a new ring
@@ -75,7 +80,7 @@ var (
 // put writes the header. The line is:
 //
 //	0   magic
-//	8   version:16 | nodes:16 | flags:32
+//	8   version:16, 4 if packets carry check sums | nodes:16 | flags:32
 //	16  size
 //	24  identity
 //	32  slots of a new ring:32 | MTU:32
@@ -86,6 +91,9 @@ func (h *header) put(b *[headerSize]byte) {
 	*b = [headerSize]byte{}
 	be.PutUint64(b[0:], magic)
 	be.PutUint16(b[8:], version)
+	if h.sums {
+		be.PutUint16(b[8:], versionSums)
+	}
 	be.PutUint16(b[10:], uint16(h.nodes))
 	var flags uint32
 	if h.incoherent {
@@ -112,13 +120,14 @@ func parseHeader(b *[headerSize]byte, memory uint64) (header, error) {
 		return header{}, errBlank
 	case be.Uint64(b[56:]) != headerSum(b):
 		return header{}, fmt.Errorf("%w: wrong check sum", errDamaged)
-	case be.Uint16(b[8:]) != version:
-		return header{}, fmt.Errorf("%w: %d; this is version %d: engines of one release share a pool, so end the others and remove the file, or name another one", errVersion, be.Uint16(b[8:]), version)
+	case be.Uint16(b[8:]) != version && be.Uint16(b[8:]) != versionSums:
+		return header{}, fmt.Errorf("%w: %d; this is version %d, or %d with check sums: engines of one release share a pool, so end the others and remove the file, or name another one", errVersion, be.Uint16(b[8:]), version, versionSums)
 	}
 	flags, data := be.Uint32(b[12:]), be.Uint64(b[40:])
 	h := header{
 		nodes:      int(be.Uint16(b[10:])),
 		incoherent: flags&flagIncoherent != 0, coherent: flags&flagCoherent != 0,
+		sums: be.Uint16(b[8:]) == versionSums,
 		size: be.Uint64(b[16:]), identity: be.Uint64(b[24:]), mtu: int(be.Uint32(b[36:])),
 		ring: packetring.Geometry{Slots: int(be.Uint32(b[32:])), Data: int(min(data, 1<<33))},
 	}

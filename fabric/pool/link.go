@@ -51,6 +51,7 @@ type link struct {
 	why   string    // if not up: why
 	since time.Time // since when the link is up, or is not up because of why
 
+	wrongSums atomic.Uint64 // how often a packet of the peer was looked at whose check sum was wrong
 	faults    uint64        // how often the peer has written garbage
 	rest      time.Duration // how long the link rests after the next fault
 	restUntil time.Time     // until when it rests

@@ -28,7 +28,7 @@ import (
 )
 
 // A liveEngine is a thread that sends a packet on each link and echoes what comes: the payload
-// is the number of the packet, the path whether it is an echo.
+// is the number of the packet again and again, inverted; the header says whether it is an echo.
 type liveEngine struct {
 	guid  uint64
 	mu    sync.Mutex // the thread's
@@ -45,7 +45,8 @@ type livePort struct {
 	echoes  atomic.Uint64
 	arrived atomic.Uint64
 	wrong   atomic.Uint64
-	poke    atomic.Bool // the thread sends a packet more
+	damaged atomic.Uint64 // packets that nobody has sent
+	poke    atomic.Bool   // the thread sends a packet more
 }
 
 func newLiveEngine(guid uint64) *liveEngine {
@@ -67,6 +68,16 @@ func newLiveEngine(guid uint64) *liveEngine {
 func (e *liveEngine) end() {
 	e.stop.Store(true)
 	<-e.ended
+}
+
+// damaged returns how many packets have come that nobody has sent.
+func (e *liveEngine) damaged() (n uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.ports {
+		n += p.damaged.Load()
+	}
+	return n
 }
 
 func (e *liveEngine) GUID() uint64 { return e.guid }
@@ -108,11 +119,17 @@ func (p *livePort) step() {
 		go p.cfg.Failed(err)
 		return
 	} else if ok {
-		number := be.Uint64(k.Payload)
+		number := ^be.Uint64(k.Payload)
+		for i := 0; i < len(k.Payload); i += 8 {
+			if word := be.Uint64(k.Payload[i:]); word == 0 || word != ^number {
+				p.damaged.Add(1)
+				break
+			}
+		}
 		p.cfg.Receive.Free()
 		switch {
-		case k.Path == 0:
-			p.send(1, number)
+		case k.Head[0] == request:
+			p.send(echo, number)
 		case number != p.echoes.Load():
 			p.wrong.Add(1)
 		default:
@@ -121,18 +138,27 @@ func (p *livePort) step() {
 		}
 	}
 	if p.poke.CompareAndSwap(true, false) {
-		p.send(0, 0)
+		p.send(request, 0)
 	}
 	if !p.asked {
-		p.asked = p.send(0, p.echoes.Load())
+		p.asked = p.send(request, p.echoes.Load())
 	}
 }
 
-func (p *livePort) send(path uint32, number uint64) bool {
-	_, payload, ok := p.cfg.Send.Reserve(0, 1000)
+// Kinds of packets.
+const (
+	request = 1
+	echo    = 2
+)
+
+func (p *livePort) send(kind byte, number uint64) bool {
+	h, payload, ok := p.cfg.Send.Reserve(1, 1000)
 	if ok {
-		be.PutUint64(payload, number)
-		p.cfg.Send.Publish(path)
+		h[0] = kind
+		for i := 0; i < len(payload); i += 8 {
+			be.PutUint64(payload[i:], ^number)
+		}
+		p.cfg.Send.Publish(0)
 		if p.cfg.Wake != nil {
 			p.cfg.Wake()
 		}
@@ -185,6 +211,9 @@ func TestChildNode(t *testing.T) {
 	require.NoError(t, err)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	require.NoError(t, p.Close())
+	if p.header.sums {
+		require.Zero(t, e.damaged())
+	}
 }
 
 // child starts node 1 in a process of its own. end closes its standard input.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -155,6 +156,10 @@ func (l *link) takeFailure(now time.Time, ran time.Duration) {
 		return
 	}
 	l.suspect(now)
+	if errors.Is(*failed, packetring.ErrSum) {
+		l.close(fmt.Sprintf("node %d: its packet is not what it sent: is memory stale, lost or damaged? %v", l.peer, *failed))
+		return
+	}
 	l.close(fmt.Sprintf("node %d has written garbage into its ring: %v", l.peer, *failed))
 }
 

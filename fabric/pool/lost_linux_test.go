@@ -24,7 +24,7 @@ func lossyWorld(t *testing.T, nodes int, cfg Config) (*world, []*node) {
 	r, err := shm.AttachPart(f, 0, size)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
-	w := &world{t: t, now: time.Unix(1e9, 0), rng: newWorld(t, 1).rng, size: size, heap: r, byNeed: true}
+	w := &world{t: t, path: f.Name(), now: time.Unix(1e9, 0), rng: newWorld(t, 1).rng, size: size, heap: r, byNeed: true}
 	var all []*node
 	for i := range nodes {
 		c := cfg

@@ -134,6 +134,9 @@ func FuzzFormats(f *testing.F) {
 	require.NoError(f, err)
 	h.put(&b)
 	f.Add(b[:], uint64(64<<20))
+	h.sums = true
+	h.put(&b)
+	f.Add(b[:], uint64(64<<20))
 	d := description{guid: 1, host: 2, mtu: 4096, wakes: true, name: "engine", addresses: []Address{{LID: 3}, {GID: [16]byte{1}}}}
 	var text [describeSize]byte
 	f.Add(text[:d.put(&text)], uint64(0))

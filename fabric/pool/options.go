@@ -28,6 +28,7 @@ type Config struct {
 	Data       int  // bytes for long payloads in a ring; 0 means 48 KiB, or less, which grow to 1 MiB
 	Incoherent bool // caches of different hosts are not coherent: write back, and invalidate
 	Coherent   bool // the hardware keeps caches of different hosts coherent. If neither, nodes have one host
+	Sums       Sums // whether packets carry check sums
 
 	MTU  int           // most bytes of payload in a packet; 0 means 16 KiB. Two nodes use the smaller one
 	Dead time.Duration // how long a node's heartbeat may stand still; 0 means 2 s, 100 ms are the least
@@ -43,6 +44,17 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// Sums says whether packets in a pool carry check sums, so that bytes that are stale, lost or wrong for
+// another reason are never taken for data.
+type Sums uint8
+
+// Values of Sums.
+const (
+	SumsByCoherence Sums = iota // with Config.Incoherent only
+	SumsOn
+	SumsOff
+)
+
 // An Address is what other engines call a port of this engine.
 type Address struct {
 	GID [16]byte // 0: none
@@ -55,6 +67,8 @@ type Address struct {
 //	node            number of this engine; without it, a free one is taken
 //	coherence=host  host: all nodes are on one host. full: the hardware keeps caches of different hosts
 //	                coherent. none: it does not
+//	sums=off        on: packets carry check sums, so stale or lost memory is never taken for data. They do
+//	                by default where caches are not coherent
 //	offset=0        where the pool begins in the file; a multiple of the page size
 //	size=0          bytes of the file to use; 0: all. The first node makes a file of 64M if there is none
 //	nodes=0         2 to 1024; 0: one for each 4 MiB of the pool, 16 at least
@@ -65,9 +79,9 @@ type Address struct {
 //	wait=30s        how long to wait until the pool is formatted
 //
 // K, M and G stand for powers of 1024 in offset, size and data. Node 0, or the first engine without a
-// number, formats the pool. If another node names nodes, slots, data or coherence=none, the pool must
-// agree. Rings that are full grow to 512 slots and 1 MiB. In memory that is too small for it, the default
-// of data is less, 4K at least, and that of mtu is at most a third of data.
+// number, formats the pool. If another node names nodes, slots, data, sums or coherence=none, the pool
+// must agree. Rings that are full grow to 512 slots and 1 MiB. In memory that is too small for it, the
+// default of data is less, 4K at least, and that of mtu is at most a third of data.
 func Parse(s string) (Config, error) {
 	path, rest, _ := strings.Cut(s, ",")
 	cfg := Config{Path: path, Node: AnyNode}
@@ -103,8 +117,10 @@ func Parse(s string) (Config, error) {
 			if !cfg.Incoherent && !cfg.Coherent && value != "host" {
 				err = fmt.Errorf("host, full and none are possible")
 			}
+		case "sums":
+			cfg.Sums, err = parseSums(value)
 		default:
-			return cfg, fmt.Errorf("pool: no option %q; node, nodes, coherence, size, offset, slots, data, mtu, dead and wait are options", name)
+			return cfg, fmt.Errorf("pool: no option %q; node, nodes, coherence, sums, size, offset, slots, data, mtu, dead and wait are options", name)
 		}
 		if err != nil {
 			return cfg, fmt.Errorf("pool: option %q: %w", o, err)
@@ -114,6 +130,16 @@ func Parse(s string) (Config, error) {
 		return cfg, fmt.Errorf("pool: %q; a path is needed: pool:PATH", s)
 	}
 	return cfg, cfg.check()
+}
+
+func parseSums(s string) (Sums, error) {
+	switch s {
+	case "on":
+		return SumsOn, nil
+	case "off":
+		return SumsOff, nil
+	}
+	return SumsByCoherence, fmt.Errorf("on and off are possible")
 }
 
 func number(s string, to *int) error {

@@ -67,6 +67,10 @@ func (l *link) openPair(ran time.Duration) (err error) {
 		return err
 	}
 	r.receive = packetring.NewConsumerAt(own.Count, p.cache())
+	if p.header.sums {
+		r.send.CheckSums(p.header.mtu + headroom)
+		r.receive.CheckSums(p.header.mtu+headroom, &l.wrongSums)
+	}
 	r.waker = newWaker(r)
 	cfg := nic.PortConfig{
 		Name: fmt.Sprintf("%s node %d", p.Name(), l.peer), Send: r.send, Receive: r.receive,

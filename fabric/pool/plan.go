@@ -28,6 +28,7 @@ const (
 func plan(cfg *Config, memory uint64) (header, error) {
 	h := header{
 		nodes: cfg.Nodes, incoherent: cfg.Incoherent, coherent: cfg.Coherent, identity: 1, size: memory,
+		sums: cfg.Sums == SumsOn || cfg.Sums == SumsByCoherence && cfg.Incoherent,
 		ring: packetring.Geometry{Slots: cmp.Or(cfg.Slots, defaultSlots), Data: cfg.Data},
 	}
 	if h.nodes == 0 {
@@ -66,6 +67,10 @@ func (h *header) suits(cfg *Config) error {
 		return fmt.Errorf("it was formatted for hosts with coherent caches: the node that formats it needs coherence=none too")
 	case cfg.Coherent && !h.coherent && !h.incoherent:
 		return fmt.Errorf("it was formatted for one host: the node that formats it needs coherence=full too")
+	case cfg.Sums == SumsOn && !h.sums:
+		return fmt.Errorf("its packets have no check sums: the node that formats it needs sums=on too")
+	case cfg.Sums == SumsOff && h.sums:
+		return fmt.Errorf("its packets have check sums, and sums=off is asked for: the node that formats it needs sums=off too")
 	}
 	return nil
 }

@@ -71,6 +71,12 @@ func TestParse(t *testing.T) {
 	cfg, err = Parse("p,node=0,coherence=full,size=1G,data=64")
 	require.NoError(t, err)
 	require.Equal(t, Config{Path: "p", Size: 1 << 30, Data: 64, Coherent: true}, cfg)
+	cfg, err = Parse("p,node=0,sums=on")
+	require.NoError(t, err)
+	require.Equal(t, Config{Path: "p", Sums: SumsOn}, cfg)
+	cfg, err = Parse("p,node=0,sums=off")
+	require.NoError(t, err)
+	require.Equal(t, Config{Path: "p", Sums: SumsOff}, cfg)
 	for text, want := range map[string]string{
 		"":                          "a path is needed: pool:PATH",
 		",node=1":                   "a path is needed",
@@ -90,6 +96,9 @@ func TestParse(t *testing.T) {
 		"p,node=0,dead=x":           "invalid duration",
 		"p,node=0,wait=-1s":         "wait=-1s",
 		"p,node=0,coherence=some":   "host, full and none are possible",
+		"p,node=0,sums=yes":         `option "sums=yes": on and off are possible`,
+		"p,node=0,sums=":            "on and off are possible",
+		"p,node=0,sums":             "on and off are possible",
 		"p,node=0,nod=1":            `no option "nod"; node, nodes,`,
 	} {
 		_, err := Parse(text)

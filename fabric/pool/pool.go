@@ -217,6 +217,9 @@ func (p *Pool) Peers() []fabric.Peer {
 		if s.path.Port != nil {
 			s.Stats = s.path.Port.Stats()
 		}
+		if s.link != nil {
+			s.WrongSums = s.link.wrongSums.Load()
+		}
 		peers = append(peers, s.Peer)
 	}
 	return peers

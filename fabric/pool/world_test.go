@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -27,6 +28,7 @@ type world struct {
 	rng   *rand.Rand
 	size  int
 	heap  *shm.Region        // the memory, if it is coherent
+	path  string             // of its file, if it has one
 	mem   *incoherent.Memory // the memory, if not
 	sides [MaxNodes]*incoherent.Side
 	side  func(number int) *incoherent.Side // makes one
@@ -47,6 +49,7 @@ type world struct {
 	lazy       int           // engines send in one step of so many only, so that rings do not go round
 	around     func(*node)   // deferred by the loops of a node
 	stored     func(*node)   // called before and after a node writes lines back
+	sums       Sums          // of nodes that say nothing of check sums
 	same       *sameSize     // what engines send in each step; nil: something random
 }
 
@@ -107,12 +110,15 @@ func garbage(rng *rand.Rand, b []byte) {
 
 func newIncoherentWorld(t testing.TB, seed uint64) *world {
 	w := newWorld(t, seed)
-	w.heap, w.size = nil, 1<<20
+	w.heap, w.size, w.sums = nil, 1<<20, sumsOf(seed)
 	w.side = func(i int) *incoherent.Side { return w.mem.Side(fmt.Sprintf("node %d", i), w.rng.Uint64()) }
 	w.mem = incoherent.New(w.size, seed)
 	w.mem.Helpers = []string{"memory.go", "world_test.go"}
 	return w
 }
+
+// sumsOf returns with which seeds packets carry check sums: the even ones.
+func sumsOf(seed uint64) Sums { return SumsOn + Sums(seed%2) }
 
 // make returns a node that has not started.
 func (w *world) make(cfg Config) *node {
@@ -121,6 +127,7 @@ func (w *world) make(cfg Config) *node {
 		w.unnumbered++
 		side = MaxNodes/2 + w.unnumbered
 	}
+	cfg.Sums = cmp.Or(cfg.Sums, w.sums)
 	n := &node{w: w, number: cfg.Node, guid: uint64(0xabc0 + side)}
 	var mem []byte
 	if w.mem != nil {

@@ -227,5 +227,5 @@ func trouble(p *fabric.Peer) float64 {
 	}
 	// A link that was made anew had lost everything, and a timeout costs a queue pair milliseconds; a packet
 	// sent again costs one packet.
-	return float64(p.Faults)*1e6 + float64(s.Timeouts)*1e3 + float64(s.Resent) + odd
+	return float64(p.Faults)*1e6 + float64(s.Timeouts)*1e3 + float64(s.Resent) + float64(p.WrongSums) + odd
 }

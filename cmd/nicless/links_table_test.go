@@ -32,7 +32,7 @@ func rack() links.Report {
 		case n == 300:
 			p.Stats.Timeouts = 3
 		case n == 400:
-			p.Faults = 1
+			p.Faults, p.WrongSums = 1, 256
 		case n == 500:
 			p.Stats.Malformed = 2
 		case n == 801, n == 802:

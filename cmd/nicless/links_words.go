@@ -15,7 +15,8 @@ import (
 
 // printOddities prints a line for each kind of such packets that a peer's port has counted.
 func printOddities(w io.Writer, p fabric.Peer) {
-	for _, odd := range oddities(&p.Stats) {
+	odd := oddity{p.WrongSums, "look", " at a packet with a wrong check sum: memory that is late, lost or damaged"}
+	for _, odd := range append(oddities(&p.Stats), odd) {
 		switch {
 		case odd.n == 1:
 			fmt.Fprintf(w, "  %s: 1 %s%s\n", plain(p.Name), odd.of, odd.is)

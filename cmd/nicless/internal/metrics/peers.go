@@ -38,6 +38,8 @@ var peerCounts = []count[fabric.Peer]{
 		func(p *fabric.Peer) uint64 { return p.Stats.Marks }},
 	{"nicless_link_faults_total", "Times that a link was given up and made anew, because its peer had written garbage.",
 		func(p *fabric.Peer) uint64 { return p.Faults }},
+	{"nicless_link_wrong_sums_total", "Looks at packets of a peer whose check sum was wrong.",
+		func(p *fabric.Peer) uint64 { return p.WrongSums }},
 }
 
 // A drop is a reason for which packets of a peer are dropped.

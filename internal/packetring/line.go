@@ -18,11 +18,11 @@ func (p *Producer) PublishLine(path, size uint32, w2, w3, w4, w5, w6, w7 uint64)
 	if p.next == p.limit && !p.refill() {
 		return false
 	}
+	if p.drafts != nil {
+		return p.publishWords(size, w2, w3, w4, w5, w6, w7)
+	}
 	at := p.next & p.mask
 	first := &p.slots[at*lines]
-	if p.drafts != nil {
-		path = p.wordsSum(size, w2, w3, w4, w5, w6, w7)
-	}
 	be := binary.BigEndian
 	be.PutUint64(first[8:], uint64(path)<<32|inSlot)
 	be.PutUint64(first[16:], w2)
@@ -53,6 +53,12 @@ func (p *Producer) Lines(n int) []shm.Block {
 //
 // Publish: word 0 of a slot. Observed by Consumer.Next.
 func (p *Producer) PublishLines(path, size uint32, n int) {
+	if p.drafts != nil {
+		for i := range n {
+			p.publishDraft(&p.batch[i], size)
+		}
+		return
+	}
 	be := binary.BigEndian
 	for left := p.batch[:n]; len(left) > 0; {
 		at := p.next & p.mask
@@ -60,9 +66,6 @@ func (p *Producer) PublishLines(path, size uint32, n int) {
 		for i := range left[:k] {
 			p.ends[at+uint64(i)] = p.tail
 			p.next++
-			if p.drafts != nil {
-				path = lineSum(&left[i], p.next, size)
-			}
 			be.PutUint64(left[i][0:], uint64(uint32(p.next))<<32|uint64(size))
 			be.PutUint64(left[i][8:], uint64(path)<<32|inSlot)
 		}

@@ -189,6 +189,9 @@ func (p *Producer) refill() bool {
 //
 // Publish: word 0 of a slot. Observed by Consumer.Next.
 func (p *Producer) Publish(path uint32) {
+	if p.drafts != nil {
+		path = p.sum()
+	}
 	at := p.next & p.mask
 	first, second := &p.slots[at*lines], &p.slots[at*lines+1]
 	place := uint64(inSlot)
@@ -197,9 +200,6 @@ func (p *Producer) Publish(path uint32) {
 		off := p.place % uint64(len(p.data))
 		place = off / line
 		p.tail = (p.place + uint64(p.payload) + line - 1) &^ (line - 1)
-		if p.drafts != nil {
-			copy(p.data[off:], p.drafts.payload[:p.payload])
-		}
 		if p.cache != nil {
 			p.cache.WriteBack(p.data[off:][:p.payload])
 		}
@@ -213,9 +213,6 @@ func (p *Producer) Publish(path uint32) {
 		if p.cache != nil {
 			p.cache.WriteBack(second[:])
 		}
-	}
-	if p.drafts != nil {
-		path = p.sum(place)
 	}
 	binary.BigEndian.PutUint64(p.stage[8:], uint64(path)<<32|place)
 	*(*[line - 8]byte)(first[8:]) = [line - 8]byte(p.stage[8:])

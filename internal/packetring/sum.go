@@ -57,19 +57,25 @@ type drafts struct {
 // and the path is ignored. Both sides of a ring call it before the first packet, or neither does.
 func (p *Producer) CheckSums(longest int) { p.drafts = &drafts{payload: make([]byte, longest)} }
 
-// sum returns the check sum of the packet in stage. It is called when next counts the packet.
-func (p *Producer) sum(place uint64) uint32 {
-	be := binary.BigEndian
-	be.PutUint64(p.stage[0:], p.next)
-	be.PutUint64(p.stage[8:], uint64(p.head)<<48|uint64(p.payload)<<32|place)
-	if place != inSlot {
-		return sumOf(p.stage[:HeadSize+p.head], p.drafts.payload[:p.payload])
+// sum returns the check sum of the packet in stage, and copies its payload into the data area if it belongs
+// there.
+func (p *Producer) sum() uint32 {
+	slot, payload, place := p.stage[:HeadSize+p.head], []byte(nil), uint64(inSlot)
+	if p.place == inSlot {
+		slot = p.stage[:HeadSize+p.head+p.payload]
+	} else {
+		off := p.place % uint64(len(p.data))
+		payload, place = p.drafts.payload[:p.payload], off/line
+		copy(p.data[off:], payload)
 	}
-	return sumOf(p.stage[:HeadSize+p.head+p.payload], nil)
+	be := binary.BigEndian
+	be.PutUint64(slot[0:], p.next+1)
+	be.PutUint64(slot[8:], uint64(p.head)<<48|uint64(p.payload)<<32|place)
+	return sumOf(slot, payload)
 }
 
-// wordsSum returns the check sum of the next packet, which PublishLine is given.
-func (p *Producer) wordsSum(size uint32, w2, w3, w4, w5, w6, w7 uint64) uint32 {
+// publishWords is PublishLine when there is room.
+func (p *Producer) publishWords(size uint32, w2, w3, w4, w5, w6, w7 uint64) bool {
 	b, be := &p.drafts.line, binary.BigEndian
 	be.PutUint64(b[16:], w2)
 	be.PutUint64(b[24:], w3)
@@ -77,16 +83,27 @@ func (p *Producer) wordsSum(size uint32, w2, w3, w4, w5, w6, w7 uint64) uint32 {
 	be.PutUint64(b[40:], w5)
 	be.PutUint64(b[48:], w6)
 	be.PutUint64(b[56:], w7)
-	return lineSum(b, p.next+1, size)
+	p.publishDraft(b, size)
+	return true
 }
 
-// lineSum returns the check sum of a packet of one line. number is that of the packet + 1. It changes the
-// first two words of the line, which is private.
-func lineSum(b *shm.Block, number uint64, size uint32) uint32 {
-	be := binary.BigEndian
-	be.PutUint64(b[0:], number)
+// publishDraft sends a packet of one line, which is private, and begins at byte HeadSize.
+//
+// Publish: word 0 of a slot. Observed by Consumer.Next.
+func (p *Producer) publishDraft(b *shm.Block, size uint32) {
+	at, be := p.next&p.mask, binary.BigEndian
+	first := &p.slots[at*lines]
+	be.PutUint64(b[0:], p.next+1)
 	be.PutUint64(b[8:], uint64(size)<<32|inSlot)
-	return sumOf(b[:min(HeadSize+int(size>>16)+int(size&0xffff), line)], nil)
+	sum := sumOf(b[:min(HeadSize+int(size>>16)+int(size&0xffff), line)], nil)
+	be.PutUint64(b[8:], uint64(sum)<<32|inSlot)
+	*(*[line - 8]byte)(first[8:]) = [line - 8]byte(b[8:])
+	p.ends[at] = p.tail
+	p.next++
+	first.PublishFirst(uint64(uint32(p.next))<<32 | uint64(size))
+	if p.cache != nil {
+		p.cache.WriteBack(first[:])
+	}
 }
 
 // moveSum returns the check sum of a move, whose slot is private. It changes word 0.

@@ -311,3 +311,18 @@ func FuzzHostileSums(f *testing.F) {
 		}
 	})
 }
+
+// The bytes that were checked are those that the caller gets, whatever is written into the ring after that.
+func TestCheckedBytesArePrivate(t *testing.T) {
+	for _, kind := range kinds {
+		p, c, mem, _ := checkedPair(t, Geometry{Slots: 4, Data: 2048})
+		require.True(t, send(p, kind.number, kind.head, kind.n))
+		var k Packet
+		ok, err := c.Next(&k)
+		require.NoError(t, err)
+		require.True(t, ok)
+		clear(mem[slotsAt:])
+		k.Path = uint32(kind.number)
+		expect(t, &k, kind.number, kind.head, kind.n)
+	}
+}

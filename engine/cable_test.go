@@ -252,7 +252,7 @@ func (c *cable) timeOut() (any bool) {
 	slices.SortFunc(out, func(a, b *wheel.Timer[*object.Wire]) int { return int(b.Of.Q.Num) - int(a.Of.Q.Num) })
 	for _, t := range out {
 		w.Unlink(t)
-		t.Deadline = 1
+		t.Deadline, t.Of.Absence.Given = 1, true
 		if s := t.Of.Recovery; s != nil && c.rounds%2 == 0 {
 			s.Due = 0 // the time of the attribute has passed; in the other rounds, the queue pair probes
 		}

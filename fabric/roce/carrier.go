@@ -31,6 +31,7 @@ type Carrier struct {
 	sendWaiter    *waiter
 	guard         *guard  // nil: no keys
 	receiveWaiter *waiter // the same as sendWaiter if there is one goroutine
+	looks         lookRequests
 
 	engine  atomic.Pointer[nic.Port] // nil before Start
 	closing atomic.Bool
@@ -96,7 +97,7 @@ func New(cfg Config) (*Carrier, error) {
 			return nil, err
 		}
 	}
-	c.config.Wake = c.sendWaiter.wake
+	c.config.Wake, c.config.Look = c.sendWaiter.wake, c.requestLook
 	return c, nil
 }
 

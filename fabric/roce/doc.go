@@ -66,6 +66,7 @@
 //   - seal.go: the bytes of a plain packet: pad and ICRC
 //   - trouble.go: whether an error of sending drops packets, shrinks the MTU or takes the address down
 //   - receive.go: which sockets are read, for how long; the sender, the path and the division of a message
+//   - looks.go: looks at the sockets that the engine has requested
 //   - packet_check.go: whether a packet gets into the ring, or the reason why it is dropped
 //   - limits.go: how often strangers are served, and what they may cost the receiver
 //   - grh.go: the GRH of received UD packets

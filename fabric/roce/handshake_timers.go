@@ -28,6 +28,7 @@ func (h *handshakes) look(now time.Time) {
 	peersChanged := version != h.peersVersion
 	h.peersVersion = version
 	lookAtAll := peersChanged || now.Sub(h.allLookedAt) >= lookRemotes
+	missed := max(now.Sub(h.allLookedAt)-2*lookRemotes, 0) // this end did not run
 	if lookAtAll {
 		h.allLookedAt = now
 	}
@@ -44,6 +45,9 @@ func (h *handshakes) look(now time.Time) {
 			h.applyPeers(r, now)
 		}
 		if lookAtAll {
+			if !r.p.silentSince.IsZero() {
+				r.p.silentSince = r.p.silentSince.Add(missed)
+			}
 			h.lookSession(r, now)
 		}
 		h.lookRequest(r, now)

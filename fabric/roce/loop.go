@@ -155,7 +155,7 @@ func (w *waiter) ready() []unix.EpollEvent {
 // docs/ORDERING.md.
 func (w *waiter) sleep(c *Carrier, s *sender) {
 	w.asleep.Store(1)
-	hasWork := c.closing.Load() || (s != nil && s.ready())
+	hasWork := c.closing.Load() || (s != nil && s.ready()) || (w == c.receiveWaiter && c.looks.pending())
 	if !hasWork {
 		w.wait()
 	}

@@ -56,6 +56,7 @@ type receiver struct {
 	last      memo
 	explained [Reasons]bool // the reasons that the log has explained
 	put       int           // how many packets this step has put into the ring
+	found     bool          // this step has found messages of known addresses, or not looked everywhere
 	checked   int           // how many datagrams this step has checked
 	turn      uint          // the place in Carrier.locals, modulo their number, with which the step begins
 	steps     uint          // how many steps there were, for strangersTurn
@@ -106,18 +107,23 @@ func (r *receiver) reset(i int) {
 // step receives what has arrived. did is how many messages are done with. If the engine's ring is full, full
 // is true, and step is to be called again later.
 func (r *receiver) step() (did int, full bool) {
-	r.put, r.checked = 0, 0
+	r.put, r.checked, r.found = 0, 0, false
 	did, full = r.deliver() // what the last step has left
+	wanted, emptied := r.c.looks.wanted.Load(), false
 	if r.n == 0 {
 		var n int
 		n, full = r.look()
 		did += n
+		emptied = r.n == 0 && !r.found
 	}
 	if r.put > 0 {
 		// Add is a full barrier between publishing the packets and finding out, in Arrived, whether
 		// the engine sleeps.
 		r.counts.packets.Add(uint64(r.put))
 		r.c.port().Arrived()
+	}
+	if emptied {
+		r.c.looks.finish(wanted)
 	}
 	if full {
 		r.counts.full.Add(1)
@@ -158,6 +164,7 @@ func (r *receiver) look() (did int, full bool) {
 // epoll.
 func (r *receiver) lookAtReady(locals []*local, strangers bool, order [2]class) (did int, full bool) {
 	ready := r.c.receiveWaiter.ready()
+	r.found = len(ready) == len(r.c.receiveWaiter.events) // there may be more
 	for _, class := range order {
 		for _, e := range ready {
 			watched := uint32(e.Fd) // what watch was given: the number of a local address, and the class
@@ -202,6 +209,7 @@ func (r *receiver) receive(l *local, senders class) (did int, full bool) {
 		return 0, false
 	}
 	r.counts.messages.Add(uint64(n))
+	r.found = r.found || senders == fromKnown
 	r.from, r.n, r.at, r.begun = l, n, 0, false
 	return r.deliver()
 }

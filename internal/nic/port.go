@@ -43,6 +43,13 @@ type PortConfig struct {
 	// packets were published; it must not wait. It can be nil.
 	Wake func()
 
+	// Look requests a look with a number at what has come, if it was not requested before. It reports
+	// whether the look is complete: after the first call, the carrier has found nothing waiting for it
+	// that may be an answer, and all that it found before is in Receive. The device calls it on its
+	// thread when an answer has not come in time; it must not wait. It is nil if packets come into
+	// Receive without the carrier.
+	Look func(number uint32) bool
+
 	// Asleep, if it is not nil, promises that Arrived is called for packets that come while the
 	// device sleeps. Before a sleep the device calls Asleep(true), executes shm.Barrier, and looks
 	// at Receive once more; after the sleep it calls Asleep(false). All on its thread.

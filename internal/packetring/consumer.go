@@ -94,6 +94,9 @@ func (c *Consumer) Memory() [2][]byte { return c.memory }
 // Received returns the number of the next packet. From the base on, packets are numbered one by one.
 func (c *Consumer) Received() uint64 { return c.next }
 
+// Slots returns how many packets the ring has at most.
+func (c *Consumer) Slots() uint64 { return c.mask + 1 }
+
 // Ready reports whether Next would return a packet or an error.
 func (c *Consumer) Ready() bool {
 	at := c.next & c.mask

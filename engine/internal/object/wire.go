@@ -34,6 +34,7 @@ type Wire struct {
 	In       Inbound
 	Resuming bool // packets that were kept are executed in a later step; it is among Port.Resumed
 	Timer    wheel.Timer[*Wire]
+	Absence  recovery.Absence // of this end, while Timer runs
 
 	Watched     bool       // Q is watched, or rules of faults act on its packets; it counts in Port.Watched
 	Guard       *PathGuard // the guard of the path From
@@ -230,6 +231,7 @@ type Port struct {
 	Users    int                     // number of queue pairs that use the port
 	Guards   map[guardKey]*PathGuard // guards of the paths by which packets come to these queue pairs
 	Paths    recovery.Paths
+	Looks    recovery.Looks
 	Up       bool
 	Dead     bool   // closed, or the other side has written something that cannot be right
 	Left     int    // bytes that are left of the budget of this batch

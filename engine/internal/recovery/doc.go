@@ -10,6 +10,7 @@
 //   - agreement.go: whether the other end of a path understands reports: when a question goes, which answer
 //     counts
 //   - roundtrip.go: how long a round trip takes, and after which time a peer is silent
+//   - looks.go: whether this end has looked for answers, and how long it waits until it has
 //   - sent.go: which packets the peer has, and which are lost
 //   - state.go: what a queue pair knows; which packets are sent again (Needs); which reports are possible
 //     (Take)

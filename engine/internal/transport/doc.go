@@ -25,6 +25,7 @@
 //   - requester.go: which WQE becomes a message
 //   - send.go: whether and which packets of a message are sent now, or again; their headers
 //   - answers.go: what an ACK, a NAK or a result completes, fails, or requests again (once: requestAgain)
+//   - looks.go: whether the answer may have come although it was not taken (excuses)
 //   - timer.go: when no answer has come in time, how often that is tried again, and how long an RNR wait is
 //
 // A peer sends requests:

@@ -39,10 +39,12 @@ func (sh *wires) ExpireTimers(now uint64) (done int) {
 				w.Unlink(t)
 			case t.Deadline <= now:
 				w.Unlink(t)
+				late := now - t.Deadline
 				t.Deadline = 0
 				done++
 				sh.Enter(t.Of.Q)
 				if t == &t.Of.Timer {
+					t.Of.Absence.Late(late)
 					sh.timedOut(t.Of.Q)
 				} else {
 					sh.leaveInTime(t.Of.Q)
@@ -67,6 +69,7 @@ func (sh *wires) startTimer(w *object.Wire) {
 		if w.Timeout != t {
 			w.Timeout, w.Patience = t, clock.Cycles(4096*time.Nanosecond<<t)
 		}
+		w.Absence.Restart()
 		now := sh.Now()
 		deadline := now + w.Patience<<min(w.Out.Retries, execution.LongerTries)
 		if s := w.Recovery; s != nil {
@@ -123,7 +126,7 @@ func (sh *wires) timedOut(q *object.QP) {
 		sh.MarkWarm(q)
 		return
 	}
-	if r.First == r.Last {
+	if r.First == r.Last || sh.excuses(q) {
 		return
 	}
 	countTimeout(w)

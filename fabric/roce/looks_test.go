@@ -4,8 +4,8 @@ package roce
 
 import (
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/freeport"
 	"github.com/stretchr/testify/require"
 )
@@ -66,7 +66,7 @@ func TestLookWakes(t *testing.T) {
 		h := startHost(t, Config{Spin: -1, Threads: threads}, addr[0])
 		for n := uint32(1); n <= 200; n++ {
 			h.requestLook(n)
-			require.Eventually(t, func() bool { return h.requestLook(n) }, time.Minute, time.Microsecond)
+			await.Until(t, "the receiver looks", func() bool { return h.requestLook(n) })
 		}
 	}
 }

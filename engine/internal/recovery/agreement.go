@@ -17,6 +17,9 @@ type Agreement struct {
 	nonce  uint64
 	sentAt uint64 // when the question was sent last
 	times  int    // how often
+
+	confirmed uint64 // when the peer has answered last
+	open      int    // questions since then, by Confirm
 }
 
 // MADSize is the size of a question, and of an answer.
@@ -32,6 +35,15 @@ const leastPause = time.Millisecond
 
 // mostDoubled is how often the pause doubles: to a second.
 const mostDoubled = 10
+
+// The host of a peer may restart as another device, which understands no reports, while queue pairs use the
+// path. So if the peer sends packets that show a loss, it is asked again when its last answer is older than
+// confirmedFor, and the agreement ends when it has not answered mostOpen questions: on a path that loses one
+// packet of ten that happens after 7 of 1000 such times, and the next answer renews the agreement.
+const (
+	confirmedFor = 100 * time.Millisecond
+	mostOpen     = 3
+)
 
 // The form of a question: a management datagram of the class of the messages between engines (package
 // rendezvous), which other devices pass over. Those messages have the attribute 0.
@@ -72,10 +84,35 @@ func (w *Path) Query(now uint64) (mad [MADSize]byte, ok bool) {
 	return form(question, a.nonce), true
 }
 
+// Confirm is called at the time now when a packet of the peer has shown a loss. It returns a question if it
+// is time to ask again whether the peer understands reports. If it has not answered, the agreement ends.
+// Silence of the peer alone does not end it.
+func (w *Path) Confirm(now uint64) (mad [MADSize]byte, ok bool) {
+	a := &w.Agreement
+	if !w.Agreed || a.open == 0 && now-a.confirmed < clock.Cycles(confirmedFor) {
+		return mad, false
+	}
+	if a.open > 0 && now-a.sentAt < max(w.RoundTrip.Silence(), clock.Cycles(leastPause)) {
+		return mad, false
+	}
+	if a.open == mostOpen {
+		w.Agreed, w.Agreement = false, Agreement{}
+		return w.Query(now)
+	}
+	a.nonce, a.sentAt = rand.Uint64(), now
+	a.times = max(a.times, 1)
+	a.open++
+	return form(question, a.nonce), true
+}
+
 // Answered is called for the answer with a number, which has come at the time now. reach is that of the peer.
 func (w *Path) Answered(nonce uint64, reach uint32, now uint64) {
 	a := &w.Agreement
-	if a.times == 0 || nonce != a.nonce || w.Agreed {
+	if a.times == 0 || nonce != a.nonce {
+		return
+	}
+	a.confirmed, a.open = now, 0
+	if w.Agreed {
 		return
 	}
 	w.Agreed, w.Reach = true, reach

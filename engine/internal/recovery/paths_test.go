@@ -4,7 +4,9 @@ package recovery
 
 import (
 	"testing"
+	"time"
 
+	"github.com/nicless/nicless/internal/clock"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,6 +22,48 @@ func TestPathsAreBounded(t *testing.T) {
 	require.EqualValues(t, 3, p.Counts()[0].Resent)
 	again := p.Join(0)
 	require.Same(t, kept, again)
+}
+
+// An agreement is confirmed from time to time while packets are lost. It ends after three questions without
+// an answer, and an answer renews it.
+func TestAgreementIsConfirmed(t *testing.T) {
+	var p Paths
+	w, ms := p.Join(0), clock.Cycles(time.Millisecond)
+	now := 1000 * ms
+	number := func(mad [MADSize]byte, ok bool) uint64 {
+		require.True(t, ok)
+		_, n, ok := ParseMAD(mad[:])
+		require.True(t, ok)
+		return n
+	}
+	w.Answered(number(w.Query(now)), 0, now+ms)
+	require.True(t, w.Agreed)
+	for range 5 { // two questions are lost each time
+		now += 110 * ms
+		_, ok := w.Confirm(now)
+		require.True(t, ok)
+		_, ok = w.Confirm(now + 1)
+		require.False(t, ok, "there is time for the answer")
+		now += 10 * ms
+		_, ok = w.Confirm(now)
+		require.True(t, ok)
+		now += 10 * ms
+		w.Answered(number(w.Confirm(now)), 0, now)
+		_, ok = w.Confirm(now + 90*ms)
+		require.False(t, ok, "it was confirmed")
+		require.True(t, w.Agreed)
+	}
+	now += 110 * ms
+	for range mostOpen {
+		_, ok := w.Confirm(now)
+		require.True(t, ok)
+		require.True(t, w.Agreed)
+		now += 10 * ms
+	}
+	again := number(w.Confirm(now))
+	require.False(t, w.Agreed)
+	w.Answered(again, 0, now+ms)
+	require.True(t, w.Agreed)
 }
 
 // A window shrinks to no less than Least packets, and grows to Full.

@@ -27,6 +27,16 @@ func (sh *wires) queryPeer(p *object.Port, path *recovery.Path) {
 	}
 }
 
+// confirmPeer asks the other end again, because it has sent a packet that shows a loss.
+func (sh *wires) confirmPeer(p *object.Port, path *recovery.Path) {
+	if !path.Agreed || !p.Up {
+		return
+	}
+	if mad, ok := path.Confirm(sh.Now()); ok {
+		sendMAD(p, path.To, &mad)
+	}
+}
+
 // takeAgreement serves the packet for queue pair 1 in p, if it is a question of the other end of a path, or
 // the answer. It reports whether it is. Only ends whose queue pairs are connected are answered.
 func (sh *PortServer) takeAgreement(p *object.Port) bool {

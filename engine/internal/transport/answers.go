@@ -61,6 +61,7 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 		countTimeout(w)
 		if w.Recovery != nil {
 			sh.queryPeer(p, w.Losses)
+			sh.confirmPeer(p, w.Losses)
 		}
 		if sh.acknowledged(q, psn) && !r.Paused && r.Next() != r.UNA {
 			r.Shrink()

@@ -50,6 +50,7 @@ func (sh *receiver) keepEarly(p *object.Port, q *object.QP, info *packet.Info) b
 	}
 	if !in.Silent || s.Early.Speak(kept && gap, again) {
 		in.Silent = sh.sendReport(q, &p.BTH)
+		sh.confirmPeer(w.Port, w.Losses)
 	}
 	return true
 }

@@ -13,7 +13,10 @@ import (
 // then. Until then they have no effect. Only those that are missing are requested again.
 
 // repairs reports whether the peer of w reports what has come, so that only what is lost is sent again.
-func repairs(w *object.Wire) bool { return w.Recovery != nil && w.Losses.Agreed }
+// Answers that were kept are taken also after the agreement has ended.
+func repairs(w *object.Wire) bool {
+	return w.Recovery != nil && (w.Losses.Agreed || w.Recovery.KeepsAnswers())
+}
 
 // takeResults is takeResult, and keeps the answer if it has come too early. Answers that were kept and are
 // expected now are taken after it.

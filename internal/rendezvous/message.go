@@ -71,6 +71,19 @@ func ParseMessage(b string) (m Message, err error) {
 	return m, nil
 }
 
+// Dialled returns the name that a value dials, as it is there, and whether it dials one. Only the kind at its
+// place counts: a reader that checks less than ParseMessage may take the value for a Dial, too.
+func Dialled(b string) (name string, ok bool) {
+	if b == "" {
+		return "", false
+	}
+	n := int(b[0])
+	if len(b) < 1+n+1 || Kind(b[1+n]) != Dial {
+		return "", false
+	}
+	return b[1:][:n], true
+}
+
 // Text returns a reason for a Reject, cut to the room that there is.
 func Text(reason string) string {
 	return strings.ToValidUTF8(reason[:min(len(reason), MaxBody)], "")

@@ -112,6 +112,9 @@ func FuzzMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		if m, err := ParseMessage(in); err == nil {
 			require.Equal(t, in, string(m.Append(nil)))
+			name, dials := Dialled(in)
+			require.Equal(t, m.Kind == Dial, dials)
+			require.Equal(t, m.Name, name)
 		}
 	})
 }

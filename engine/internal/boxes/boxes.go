@@ -148,16 +148,17 @@ func (o *Office) Listen(owner any, user uint32) {
 
 // admits returns why a message may not come into the box, or nil. Only a Dial needs the user: what else comes
 // is an answer to a message that has come from the box, or of no use, and its ID is a random number that only
-// both sides know.
+// both sides know. A Dial of a name that nobody can have is one, too: a client in C, whose strings end at a
+// zero byte, may take it for one of its own name.
 func (b *box) admits(m *nic.BoxMessage) error {
 	if b.listens && (b.dialler == board.AllUsers || b.dialler == m.User) {
 		return nil
 	}
-	said, err := rendezvous.ParseMessage(m.Value)
-	if err != nil || said.Kind != rendezvous.Dial {
+	name, ok := rendezvous.Dialled(m.Value)
+	if !ok {
 		return nil
 	}
-	return control.Errorf(control.CodeDenied, "%q is not a name of that client for programs of this user", said.Name)
+	return control.Errorf(control.CodeDenied, "%q is not a name of that client for programs of this user", name)
 }
 
 // Deliver puts a message into a box. tell is the owner of the box if it has to be notified, or nil. The error

@@ -5,6 +5,7 @@ package boxes
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,6 +97,7 @@ func TestBounds(t *testing.T) {
 func TestDialsOfOthers(t *testing.T) {
 	const user, other = 1000, 1001
 	dial := rendezvous.Message{Name: "db", Kind: rendezvous.Dial, ID: 7}
+	cut := rendezvous.Message{Name: "db\x00x", Kind: rendezvous.Dial, ID: 7} // in C, the same name
 	ready := rendezvous.Message{Kind: rendezvous.Ready, ID: 7}
 	var o Office
 	n, err := o.Open("a")
@@ -103,7 +105,7 @@ func TestDialsOfOthers(t *testing.T) {
 	gets := func(m *rendezvous.Message, from uint32) bool {
 		_, err := o.Deliver(n, nic.BoxMessage{Device: 1, Number: 2, User: from, Value: string(m.Append(nil))})
 		if err != nil {
-			require.ErrorContains(t, err, `"db" is not a name of that client for programs of this user`)
+			require.ErrorContains(t, err, strconv.Quote(m.Name)+` is not a name of that client for programs of this user`)
 			require.ErrorIs(t, err, &control.Error{Code: control.CodeDenied})
 		}
 		_, ok := o.Next("a")
@@ -123,6 +125,7 @@ func TestDialsOfOthers(t *testing.T) {
 		row.listen()
 		for _, from := range []uint32{0, user, other, nic.NoUser} {
 			require.Equal(t, slices.Contains(row.allowed, from), gets(&dial, from), "%s: %d", row.name, from)
+			require.Equal(t, slices.Contains(row.allowed, from), gets(&cut, from), "%s: %d", row.name, from)
 			require.True(t, gets(&ready, from))
 		}
 	}

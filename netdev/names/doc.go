@@ -17,5 +17,5 @@
 //   - answer.go: which code an answer has (decide), and what is in it
 //   - reverse.go: which address a name of in-addr.arpa or ip6.arpa is
 //   - server.go: at which addresses queries are taken (Listen); how many connections
-//   - through.go: by which interface (onlyThrough)
+//   - through.go: by which interface (filtered)
 package names

@@ -40,3 +40,9 @@ func TestAddressesGo(t *testing.T) {
 	s.Listen(nil)
 	require.Empty(t, s.failed)
 }
+
+// Connections have one path, which the filter judges.
+func TestNoMultipath(t *testing.T) {
+	l := filtered(loopback)
+	require.False(t, l.MultipathTCP())
+}

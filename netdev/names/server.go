@@ -111,8 +111,7 @@ type socket struct {
 }
 
 func open(at netip.AddrPort, through int) (*socket, error) {
-	// The filter is there before the socket has a port, so nothing gets past it.
-	l := net.ListenConfig{Control: onlyThrough(through)}
+	l := filtered(through)
 	packets, err := l.ListenPacket(context.Background(), "udp", at.String())
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ package names
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"syscall"
 
@@ -13,6 +14,15 @@ import (
 
 // loopback is the index of the interface lo, which each network namespace makes first.
 const loopback = 1
+
+// filtered returns how sockets are opened that hear one interface and lo. The filter is there before a socket
+// has a port, so nothing gets past it. Go's default for TCP is MPTCP: Linux 6.18 takes no filter for such a
+// socket, and one of a kernel that took it could lack it for further paths of a connection.
+func filtered(through int) (l net.ListenConfig) {
+	l.Control = onlyThrough(through)
+	l.SetMultipathTCP(false)
+	return l
+}
 
 // onlyThrough returns a function for net.ListenConfig.Control, by which the kernel drops packets that reach a
 // socket, or connections that it accepts, by any interface but the one of this index and lo. Linux takes

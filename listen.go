@@ -135,17 +135,25 @@ func (l *Listener) withdraw() (err error) {
 	return err
 }
 
-// refuseWaiting refuses the dials that wait for Accept, all at once: the link to a dialler may have to open.
+// refusedAtOnce is how many dials are refused at one time: the link to a dialler may have to open. Other
+// requests wait behind them, because an engine of another process serves one of a Context at a time.
+const refusedAtOnce = 4
+
+// refuseWaiting refuses the dials that wait for Accept.
 func (l *Listener) refuseWaiting() {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for {
-		select {
-		case call := <-l.calls:
-			all.Go(func() { _ = call.Reject("the listener has closed") })
-		default:
-			return
-		}
+	for range refusedAtOnce {
+		all.Go(func() {
+			for {
+				select {
+				case call := <-l.calls:
+					_ = call.Reject("the listener has closed")
+				default:
+					return
+				}
+			}
+		})
 	}
 }
 

@@ -26,7 +26,7 @@ func (d *slow) Call(op control.Op, req, ans control.Message) (control.Reply, err
 	return d.device.Call(op, req, ans)
 }
 
-// Close refuses all who wait at once, and meanwhile the Context announces and listens.
+// Close refuses a few of those who wait at one time, and meanwhile the Context announces and listens.
 func TestCloseOfAListenerWithSlowLinks(t *testing.T) {
 	path := inProcess(t, Config{})
 	dev, err := dial(path)
@@ -37,7 +37,7 @@ func TestCloseOfAListenerWithSlowLinks(t *testing.T) {
 	defer c.Close()
 	l, err := c.ListenName("db", ListenConfig{})
 	require.NoError(t, err)
-	const waiting = 3
+	const waiting = refusedAtOnce + 2
 	ended := make(chan error, waiting)
 	for range waiting {
 		dialler := named(t, dialed(t, path))
@@ -51,13 +51,18 @@ func TestCloseOfAListenerWithSlowLinks(t *testing.T) {
 	await.Until(t, "all wait", func() bool { return len(l.calls) == waiting })
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
-	for begun := make(map[uint64]bool); len(begun) < waiting; {
+	begun := make(map[uint64]bool)
+	for len(begun) < refusedAtOnce {
 		begun[await.Receive(t, "another refusal begins", d.refusing)] = true
 	}
 	require.NoError(t, c.Announce([]byte("busy")))
 	again, err := c.ListenName("db", ListenConfig{})
 	require.NoError(t, err)
 	require.Empty(t, closed)
+	for len(d.refusing) > 0 {
+		begun[<-d.refusing] = true
+	}
+	require.Len(t, begun, refusedAtOnce, "of which the Context may have to wait")
 	close(d.free)
 	require.NoError(t, await.Receive(t, "Close", closed))
 	for range waiting {

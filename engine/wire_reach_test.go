@@ -11,6 +11,7 @@ import (
 	"github.com/nicless/nicless/fabric/roce"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -216,6 +217,35 @@ func TestDatagramsLeaveForThoseWhoAsked(t *testing.T) {
 	require.EqualValues(t, 0, sent(table), "no address handle")
 	require.EqualValues(t, 0, sent(table, nic.Source{GID: gid("192.0.2.2")}), "of another address")
 	require.EqualValues(t, 0, sent(nil), "a native client")
+}
+
+// A program's datagram for queue pair 1 of another device says from which queue pair it comes: not from queue
+// pair 1, as those of an engine. So the other one knows that a program has written it.
+func TestDatagramsToTheManagerNameTheirQueuePair(t *testing.T) {
+	r := newRig(t, Config{})
+	c := r.newCable(nic.PortConfig{MTU: 256}, &fates{})
+	r.d.nic().SetRouter(oneWay{c.ports[0]})
+	h := r.host("a")
+	own := gid("192.0.2.1")
+	require.NoError(t, h.c.SetGIDs([]nic.GID{{Addr: own, UDP: true}}))
+	require.NoError(t, h.c.SetSources([]nic.Source{{GID: own}}))
+	cq := h.cq(control.CQ{LogSize: 4})
+	u := h.qp(control.QP{Type: control.QPTypeUD}, cq, cq)
+	u.up(u)
+	to := u.to()
+	to.DQP, to.Key, to.RGID = 1, wqe.UDKey(0x80010000), gid("192.0.2.9")
+	u.post(ctrl(wqe.OpSend), to, h.full(256, 1).data(0, 256))
+	var k packetring.Packet
+	left := false
+	for i := 0; i < 1000 && !left; i++ {
+		r.e.Step()
+		ok, err := c.from[0].Next(&k)
+		require.NoError(t, err)
+		left = ok
+	}
+	require.True(t, left)
+	require.EqualValues(t, 1, packet.ParseBTH((*[packet.BTHSize]byte)(k.Head[:])).DestQP)
+	require.Equal(t, u.num, packet.ParseDETH((*[packet.DETHSize]byte)(k.Head[packet.BTHSize:])).SrcQP)
 }
 
 // oneWay is a router to one port.

@@ -53,9 +53,12 @@ func (t *Table) sendMessage(to nic.BoxMessage, from uint64, who nic.User) error 
 	return p.Port.SendManagement(p.Number, gsiHeader(), mad[:])
 }
 
+// gsi is the number of the queue pair for management datagrams.
+const gsi = 1
+
 // gsiHeader returns the BTH and DETH of a datagram from queue pair 1 to queue pair 1.
 func gsiHeader() []byte {
-	const gsi, key, pkey = 1, 0x80010000, 0xffff
+	const key, pkey = 0x80010000, 0xffff
 	head := make([]byte, gsiHead)
 	packet.BTH{Opcode: packet.MakeOpcode(packet.UD, packet.SendOnly), Migrated: true, PKey: pkey,
 		DestQP: gsi}.Put((*[packet.BTHSize]byte)(head))
@@ -79,6 +82,9 @@ func (t *Table) takeMessage(from *nic.Path, b []byte) bool {
 		p, ok := t.current.Load().look(nic.Address{GUID: d.Device})
 		if !ok || p.Port != from.Port || p.Number != from.Number {
 			return true // a peer that speaks in the name of another
+		}
+		if packet.ParseDETH((*[packet.DETHSize]byte)(b[packet.BTHSize:])).SrcQP != gsi {
+			return true // a program's queue pair, whose number the engine puts there, speaks for it
 		}
 	} else {
 		m.GID = sourceOf(b[gsiHead:][:grhSize])

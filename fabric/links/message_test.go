@@ -10,6 +10,7 @@ import (
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/rendezvous"
+	"github.com/nicless/nicless/packet"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,6 +47,11 @@ func TestMessagesBetweenPeers(t *testing.T) {
 	table.fromPeer(a.path, packetOf(from5, 1))
 	got, _ := dev.got.Load(uint64(4))
 	require.Equal(t, nic.BoxMessage{Device: 5, Number: 3, User: 1000, Value: "x"}, got, "without an address")
+	forged := packetOf(rendezvous.Datagram{Device: 5, From: 3, To: 6, Sender: 1, Value: "x"}, 1)
+	packet.DETH{QKey: 0x80010000, SrcQP: 77}.Put((*[packet.DETHSize]byte)(forged[packet.BTHSize:]))
+	table.fromPeer(a.path, forged)
+	_, ok = dev.got.Load(uint64(6))
+	require.False(t, ok, "a queue pair of a program speaks for its engine")
 	bad := packetOf(from5, 1)
 	bad[gsiHead+grhSize+41]++ // another version
 	table.fromPeer(a.path, bad)

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// listens listens as "db" for all, and accepts who dials, or lets them wait.
+const dialsToKilled = 4
+
+// listens listens as "db" for all, and accepts who dials, or lets dialsToKilled wait.
 func listens(path string, accepts bool) error {
 	c, err := Dial(path)
 	if err != nil {
@@ -35,12 +37,15 @@ func listens(path string, accepts bool) error {
 		return err
 	}
 	fmt.Println("listens")
-	for accepts {
-		q, err := pd.CreateQP(QPConfig{SendCQ: cq})
+	for n := 0; accepts || n < dialsToKilled; n++ {
+		call, err := l.Accept(ctx)
 		if err != nil {
 			return err
 		}
-		call, err := l.Accept(ctx)
+		if !accepts {
+			continue
+		}
+		q, err := pd.CreateQP(QPConfig{SendCQ: cq})
 		if err != nil {
 			return err
 		}
@@ -48,6 +53,7 @@ func listens(path string, accepts bool) error {
 			return err
 		}
 	}
+	fmt.Println("all wait")
 	_, err = c.NextEvent(ctx)
 	for err == nil {
 		_, err = c.NextEvent(ctx)
@@ -80,16 +86,16 @@ func killListener(t *testing.T, here, there, name, why string) {
 	require.NoError(t, err)
 	defer a.Close()
 	dialler := named(t, a)
-	const dials = 4
 	var list []*QP
-	for range dials {
+	for range dialsToKilled {
 		list = append(list, dialler.newQP(t))
 	}
 	t.Setenv("NICLESS_TEST_LINKS", there)
 	e, path := startEngine(t)
-	require.Equal(t, "listens", rerun(t, "listener", path).line(t))
+	listener := rerun(t, "listener", path)
+	require.Equal(t, "listens", listener.line(t))
 	require.NoError(t, dialler.WaitName(await.Context(t), name))
-	ended := make(chan error, dials)
+	ended := make(chan error, dialsToKilled)
 	for _, q := range list {
 		go func() {
 			_, err := dialler.DialName(await.Context(t), name, q, Connection{})
@@ -101,9 +107,10 @@ func killListener(t *testing.T, here, there, name, why string) {
 		defer a.names.mu.Unlock()
 		return len(a.names.dials)
 	}
-	until(t, "all dial", func() bool { return waiting() == dials })
+	require.Equal(t, "all wait", listener.line(t))
+	require.Equal(t, dialsToKilled, waiting())
 	e.kill()
-	for range dials {
+	for range dialsToKilled {
 		err := await.Receive(t, "a dial", ended)
 		require.Regexp(t, why, err.Error())
 		require.False(t, errors.Is(err, ErrRejected))

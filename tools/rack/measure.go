@@ -94,6 +94,18 @@ func (e *engine) used() (used, error) {
 	return u, nil
 }
 
+// seconds returns the seconds of processor that the engines have used.
+func seconds(nodes []*node) (sum float64, err error) {
+	for _, n := range nodes {
+		u, err := n.used()
+		if err != nil {
+			return 0, err
+		}
+		sum += u.seconds
+	}
+	return sum, nil
+}
+
 // field returns the number behind a name in a file of /proc.
 func field(path, name string) (int, error) {
 	b, err := os.ReadFile(path)

@@ -13,7 +13,7 @@ import (
 
 // mesh connects each node with each other, and measures that. No other step can follow.
 func (r *rack) mesh() error {
-	before, _, _, err := used(r.nodes)
+	before, err := seconds(r.nodes)
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (r *rack) mesh() error {
 			return err
 		}
 		took := time.Since(began)
-		now, _, _, err := used(r.nodes)
+		now, err := seconds(r.nodes)
 		if err != nil {
 			return err
 		}

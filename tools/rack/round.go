@@ -73,8 +73,8 @@ func (r *rack) writeFirst() error {
 			}
 			began := time.Now()
 			err = e.qp.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
-				SGE:        []nicless.SGE{e.n.mr.SGE(atSource, 8)},
-				RemoteAddr: m.Addr + uint64(atTarget+e.back.slot*slotSize), RKey: m.RKey})
+				SGE:        []nicless.SGE{e.n.mr.SGE(e.n.at(source, e.slot), 8)},
+				RemoteAddr: m.Addr + uint64(e.to.at(target, e.back.slot)), RKey: m.RKey})
 			if err == nil {
 				err = e.take(1)
 			}

@@ -23,6 +23,17 @@ struct rig {
 	struct rdma_cm_id *ids[ATTACHED + 2];
 };
 
+/* Makes an id that has resolved an address and a route, and is in a group. */
+static void join(struct rdma_event_channel *c) {
+	struct rdma_cm_id *id = id_on(c, RDMA_PS_UDP);
+	DO(rdma_resolve_addr(id, NULL, at(LOOPBACK, PORT), 2000));
+	take(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	DO(rdma_resolve_route(id, 2000));
+	take(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	DO(rdma_join_multicast(id, at("239.1.1.1", 0), NULL));
+	take(c, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+}
+
 /* A listener, both ends of a connection, and an id from another channel. One more is destroyed. */
 static void make(struct rig *r) {
 	struct rdma_conn_param p = with(NULL);
@@ -45,7 +56,7 @@ static void make(struct rig *r) {
 	r->ids[5] = id_on(c, RDMA_PS_TCP);
 	DO(rdma_destroy_id(resolved(c, PORT)));
 	r->other = channel();
-	resolved(r->other, PORT);
+	join(r->other);
 }
 
 static void wait_readable(int fd) {

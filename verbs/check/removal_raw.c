@@ -37,5 +37,5 @@ void hear_old(int fd) {
 	MUST(command(fd, RDMA_USER_CM_CMD_DESTROY_ID, 0, &destroy, sizeof destroy) == -1);
 	SAME(errno, ENOSPC);
 	MUST(command(fd, RDMA_USER_CM_CMD_DESTROY_ID, sizeof destroyed, &destroy, sizeof destroy) > 0);
-	SAME(destroyed.events_reported, 3); /* the address, the route, and the end */
+	SAME(destroyed.events_reported, 4); /* the address, the route, the group, and the end */
 }

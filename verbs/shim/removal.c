@@ -28,7 +28,7 @@ enum {
  * the last. */
 enum { PATIENCE = 1000 }; /* milliseconds */
 
-/* If a program has more ids than this, its oldest ones get no event. */
+/* If a program has more ids and memberships of groups than this, its oldest ids get no event. */
 enum { MOST = 4096 };
 
 struct id {
@@ -38,6 +38,10 @@ struct id {
 	uint32_t reported; /* events that the program has read */
 	bool attached;     /* to a device */
 	bool removed;      /* the program has read DEVICE_REMOVAL */
+
+	/* It is an id's membership of a group, whose number is of another kind than those of ids. */
+	bool member;
+	uint32_t of; /* number of the id */
 };
 
 /* Guarded by the lock of the process. */
@@ -51,6 +55,8 @@ union command {
 	struct rdma_ucm_accept accept;
 	struct rdma_ucm_migrate_id migrate;
 	struct rdma_ucm_query query; /* and of a route */
+	struct rdma_ucm_join_ip_mcast join_ip;
+	struct rdma_ucm_join_mcast join;
 	struct rdma_ucm_get_event get;
 };
 
@@ -65,24 +71,26 @@ static bool parse(const uint8_t *written, size_t bytes, struct rdma_ucm_cmd_hdr 
 	return true;
 }
 
-static struct id *find(uint64_t channel, uint32_t number) {
+static struct id *find_kind(uint64_t channel, uint32_t number, bool member) {
 	uint32_t i;
 	for (i = 0; i < used; i++)
-		if (ids[i].channel == channel && ids[i].number == number)
+		if (ids[i].channel == channel && ids[i].number == number && ids[i].member == member)
 			return &ids[i];
 	return NULL;
 }
+
+static struct id *find(uint64_t channel, uint32_t number) { return find_kind(channel, number, false); }
 
 static struct id *find_uid(uint64_t channel, uint64_t uid) {
 	uint32_t i;
 	for (i = 0; i < used; i++)
-		if (ids[i].channel == channel && ids[i].uid == uid)
+		if (ids[i].channel == channel && ids[i].uid == uid && !ids[i].member)
 			return &ids[i];
 	return NULL;
 }
 
-static struct id *add(uint64_t channel, uint32_t number, uint64_t uid) {
-	struct id *id = find(channel, number);
+static struct id *add_kind(uint64_t channel, uint32_t number, bool member) {
+	struct id *id = find_kind(channel, number, member);
 	uint32_t i;
 	for (i = 0; !id && i < used; i++)
 		if (ids[i].channel == 0)
@@ -92,14 +100,31 @@ static struct id *add(uint64_t channel, uint32_t number, uint64_t uid) {
 	memset(id, 0, sizeof *id);
 	id->channel = channel;
 	id->number = number;
+	id->member = member;
+	return id;
+}
+
+static struct id *add(uint64_t channel, uint32_t number, uint64_t uid) {
+	struct id *id = add_kind(channel, number, false);
 	id->uid = uid;
 	return id;
 }
 
+/* Moves an id and its memberships to another channel; 0: they have ended. */
+static void move(struct id *id, uint64_t channel) {
+	const uint64_t from = id->channel;
+	uint32_t i;
+	for (i = 0; i < used; i++)
+		if (ids[i].channel == from && ids[i].member && ids[i].of == id->number)
+			ids[i].channel = channel;
+	id->channel = channel;
+}
+
 static void count_event(uint64_t channel, const struct rdma_ucm_event_resp *e) {
-	struct id *id = find(channel, e->id);
-	if (e->event == MULTICAST_JOIN || e->event == MULTICAST_ERROR)
-		return; /* uid and number are those of the group */
+	const bool member = e->event == MULTICAST_JOIN || e->event == MULTICAST_ERROR;
+	struct id *id = find_kind(channel, e->id, member); /* uid and number are those of the membership */
+	if (id && member)
+		id = find(channel, id->of); /* the event counts for the id, too */
 	if (e->event == CONNECT_REQUEST) { /* uid is the listener's, and the number that of a new id */
 		add(channel, e->id, 0)->attached = true;
 		id = find_uid(channel, e->uid);
@@ -121,6 +146,12 @@ static const void *stored(const struct nv_process *p, size_t bytes) {
 	const uint64_t *count = nv_next(&r, sizeof *count);
 	const struct nv_out *o = count && *count > 0 ? nv_next(&r, sizeof *o) : NULL;
 	return o && o->length >= bytes ? nv_next(&r, o->length) : NULL;
+}
+
+static void note_join(const struct nv_process *p, uint64_t channel, uint32_t of) {
+	const struct rdma_ucm_create_id_resp *made = stored(p, sizeof *made);
+	if (made)
+		add_kind(channel, made->id, true)->of = of;
 }
 
 /* Both answers about an id begin with the GUID of its device, 0 if it is not attached to one. */
@@ -146,6 +177,16 @@ void nv_removal_note(const struct nv_process *p, uint64_t channel, const uint8_t
 		break;
 	case RDMA_USER_CM_CMD_DESTROY_ID:
 		if ((id = find(channel, c.destroy.id)))
+			move(id, 0);
+		break;
+	case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
+		note_join(p, channel, c.join_ip.id);
+		break;
+	case RDMA_USER_CM_CMD_JOIN_MCAST:
+		note_join(p, channel, c.join.id);
+		break;
+	case RDMA_USER_CM_CMD_LEAVE_MCAST:
+		if ((id = find_kind(channel, c.destroy.id, true)))
 			id->channel = 0;
 		break;
 	case RDMA_USER_CM_CMD_ACCEPT:
@@ -154,7 +195,7 @@ void nv_removal_note(const struct nv_process *p, uint64_t channel, const uint8_t
 		break;
 	case RDMA_USER_CM_CMD_MIGRATE_ID:
 		if (nv_identify((int)c.migrate.fd, NULL, &before) && (id = find(before.ino, c.migrate.id)))
-			id->channel = channel;
+			move(id, channel);
 		break;
 	case RDMA_USER_CM_CMD_QUERY:
 		if (c.query.option == RDMA_USER_CM_QUERY_ADDR)
@@ -226,6 +267,6 @@ int nv_removal(const struct nv_process *p, int fd, uint64_t channel, const uint8
 	destroyed.events_reported = id->reported;
 	error = answer(p, c.destroy.response, &destroyed, sizeof destroyed, h.out, sizeof destroyed);
 	if (error == 0)
-		id->channel = 0;
+		move(id, 0);
 	return error;
 }

@@ -80,7 +80,8 @@ func (l *Limit) Confine(room int) {
 	}
 }
 
-// Fits reports whether n more packets may be sent together. una is the oldest PSN that is not acknowledged,
+// Fits reports whether n more packets of an answer may be requested together, of which no more than Full can
+// be kept. una is the oldest PSN that is not acknowledged,
 // next that of the first of them. If none is on the way, any number may.
 func (l *Limit) Fits(una, next, n uint32) bool {
 	ahead := packet.DiffPSN(next, una)
@@ -88,7 +89,7 @@ func (l *Limit) Fits(una, next, n uint32) bool {
 		return true
 	}
 	if !l.Selective {
-		return ahead+int32(n) <= int32(l.Window)
+		return ahead+int32(n) <= int32(min(l.Window, l.Full))
 	}
 	on := ahead - int32(l.Away)
 	return ahead+int32(n) <= int32(l.Full) && (on <= 0 || on+int32(n) <= int32(l.Window))

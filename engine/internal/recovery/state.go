@@ -224,7 +224,7 @@ func (s *State) assess(l *Limit, una, most uint32) (lost uint32, first bool) {
 	lost = s.Assess(l, una, most)
 	first = lost > 0 && packet.DiffPSN(una, s.cured) >= 0
 	if first {
-		if !s.far.round.on {
+		if !l.Rounds {
 			l.Lose(lost)
 		}
 		s.cured = most

@@ -38,6 +38,7 @@ type far struct {
 // A round has begun with the send of a packet.
 type round struct {
 	on        bool
+	again     bool   // the packet had been sent before
 	psn, send uint32 // of that packet
 	at        uint64 // when it was sent
 	had, lost uint32 // numbers of packets that had come, and were lost, before
@@ -101,6 +102,14 @@ func (s *State) stretch(l *Limit, una, most uint32) {
 	}
 }
 
+// shorten ends what stretch has begun, because the path is short: its first time was that of a thread that
+// slept, or it has another way now. A path about the limit does not go to and fro, because this takes half of
+// the time of stretch.
+func (s *State) shorten(l *Limit) {
+	s.far = far{}
+	l.Rounds, l.Span, l.Window = false, l.Full, min(l.Window, l.Full)
+}
+
 // beginsRound begins a round with the packet psn, which is sent now, if none is under way. The answers to
 // READs say little about the way there, so windows of those follow losses, as on short paths.
 func (s *State) beginsRound(l *Limit, psn uint32, first, reads bool) bool {
@@ -113,7 +122,7 @@ func (s *State) beginsRound(l *Limit, psn uint32, first, reads bool) bool {
 		return false
 	}
 	l.Rounds = true
-	f.round = round{on: true, psn: psn, send: s.sent.sends, had: s.sent.had, lost: f.lost}
+	f.round = round{on: true, again: !first, psn: psn, send: s.sent.sends, had: s.sent.had, lost: f.lost}
 	return true
 }
 
@@ -121,13 +130,21 @@ func (s *State) beginsRound(l *Limit, psn uint32, first, reads bool) bool {
 func (s *State) endRound(l *Limit, una uint32, now uint64) {
 	f := &s.far
 	r := &f.round
-	if !r.on || packet.DiffPSN(una, r.psn) <= 0 && int32(s.sent.newest-r.send) < 0 {
+	came := int32(s.sent.newest-r.send) >= 0
+	if !r.on || !came && packet.DiffPSN(una, r.psn) <= 0 {
 		return
 	}
 	r.on = false
+	if r.again && !came {
+		return // una does not say which copy has come, so nobody knows how long this took
+	}
 	took := now - r.at
 	s.Path.RoundTrip.Add(took)
 	s.probes = 0
+	if s.Path.RoundTrip.Mean() < clock.Cycles(long)/2 {
+		s.shorten(l)
+		return
+	}
 	ended := congestion.Round{Had: s.sent.had - r.had, Lost: f.lost - r.lost, Took: took, Now: now}
 	l.Window = f.window.End(ended, &s.Path.Trip, l.Window, l.Span)
 }
@@ -144,7 +161,7 @@ func (s *State) countAcknowledged(una uint32) {
 		return
 	}
 	for p := s.Answers.una; packet.DiffPSN(p, una) < 0; p = packet.AddPSN(p, 1) {
-		if !s.sent.has(p) {
+		if !s.sent.has(p) && !s.sent.answered(p) {
 			s.sent.had++
 		}
 	}

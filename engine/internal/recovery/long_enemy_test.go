@@ -56,6 +56,59 @@ func (s *longSender) report(after uint64) {
 	s.Take(&s.l, &r, s.una, s.next, s.next, s.now)
 }
 
+// The first time of a path may be that of a thread that slept. If the path is short, its windows are those of
+// a short path soon.
+func TestPathThatIsShort(t *testing.T) {
+	p := &Path{Agreed: true, Reach: LongReach}
+	p.RoundTrip.Add(2 * clock.Cycles(long))
+	s := newLongSender(p)
+	for range 40 {
+		s.send(min(s.l.Window, s.l.Span-1), false)
+		s.acknowledge(s.next, clock.Cycles(long)/100)
+	}
+	require.LessOrEqual(t, s.l.Window, uint32(Reach))
+	require.LessOrEqual(t, s.l.Span, uint32(Reach))
+	require.False(t, s.l.Rounds)
+	// It may become long.
+	for range 40 {
+		s.send(min(s.l.Window, s.l.Span-1), false)
+		s.acknowledge(s.next, 10*clock.Cycles(long))
+	}
+	require.True(t, s.l.Rounds)
+	require.Equal(t, uint32(LongReach-1), s.l.Span)
+}
+
+// A packet that was late, and was sent again, is acknowledged before its copy can have come. That is no round
+// trip.
+func TestRoundOfALatePacket(t *testing.T) {
+	s := newLongSender(longPath())
+	trip := 25 * clock.Cycles(long)
+	for range 3 {
+		s.send(s.l.Window, false)
+		s.acknowledge(s.next, trip)
+	}
+	before := s.l.Window
+	s.send(before, false)
+	s.report(trip)
+	s.note(s.una, s.next, false)
+	s.acknowledge(s.next, trip/1000)
+	s.send(s.l.Window, false)
+	s.acknowledge(s.next, trip)
+	require.GreaterOrEqual(t, s.l.Window, before)
+}
+
+// Answers to READs say nothing about how much the way there carries.
+func TestAnswersMakeNoWindow(t *testing.T) {
+	s := newLongSender(longPath())
+	s.l.Window = 100
+	for range 20 {
+		s.send(1, false)
+		s.send(900, true)
+		s.acknowledge(s.next, 25*clock.Cycles(long))
+	}
+	require.Equal(t, uint32(100), s.l.Window)
+}
+
 // READs that follow WRITEs request no more answers than can be kept.
 func TestAnswersAfterALongWindow(t *testing.T) {
 	l := NewLimit(Reach, 0)

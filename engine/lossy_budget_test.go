@@ -114,3 +114,22 @@ func TestReportsTakeTheirShare(t *testing.T) {
 	require.EqualValues(t, 60, got()-before)
 	require.Less(t, most, uint32(8))
 }
+
+// A report of a READ that is kept is a look at all of its packets, so few reports are made in a step.
+func TestReportsOfAReadTakeTheirShare(t *testing.T) {
+	n, _, q := newNetwork(t, roceLike(), rackRate, rackDelay, 0, 0)
+	n.rest(5 * time.Millisecond)
+	require.True(t, q.q.Wire.Losses.Agreed)
+	from := q.h.full(1000*1024, 7)
+	reth := make([]byte, packet.RETHSize)
+	packet.RETH{Addr: from.addr, RKey: from.key, Length: 1000 * 1024}.Put((*[packet.RETHSize]byte)(reth))
+	for range 61 {
+		q.give(packet.MakeOpcode(packet.RC, packet.ReadRequest), packet.AddPSN(firstPSN, 1), reth, nil)
+	}
+	got := func() uint32 { return uint32(q.q.Wire.Port.Stats.Duplicates) }
+	before := got()
+	most := n.eachStep(got)
+	require.EqualValues(t, 60, got()-before)
+	require.Less(t, most, uint32(8))
+	require.Equal(t, 1, q.q.Wire.Recovery.Early.N)
+}

@@ -42,16 +42,21 @@ func ParseReport(expected uint32, b []byte) (r Report, ok bool) {
 	return Report{Expected: expected, Trigger: trigger & (1<<24 - 1), Copy: b[0], Bits: b[4:]}, b[0] < 128
 }
 
+// Looks returns how many packets PutReport looks at: a READ that is kept may stand for thousands.
+func (e *Early) Looks(expected uint32) int {
+	if e.N == 0 {
+		return 0
+	}
+	return int(max(packet.DiffPSN(e.highest, expected), 0))
+}
+
 // PutReport writes the payload of a report, and returns its length. expected is the PSN that the responder
 // expects; the copy of the packet trigger has come.
 func (e *Early) PutReport(b *[ReportRoom]byte, expected, trigger uint32, copies uint8) (n int) {
 	*b = [ReportRoom]byte{}
 	binary.BigEndian.PutUint32(b[:], uint32(copies)<<24|trigger)
 	n = 4
-	if e.N == 0 {
-		return n
-	}
-	for i := range uint32(packet.DiffPSN(e.highest, expected)) {
+	for i := range uint32(e.Looks(expected)) {
 		if e.bit(packet.AddPSN(expected, 1+i)) {
 			b[4+i/8] |= 1 << (i % 8)
 			n = 4 + int(i/32+1)*4

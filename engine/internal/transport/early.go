@@ -118,7 +118,7 @@ func (sh *receiver) sendReport(q *object.QP, trigger *packet.BTH) bool {
 		return true
 	}
 	var b [reportRoom]byte
-	w.Port.Left -= object.PieceCost + lookCost*w.Recovery.Early.N
+	w.Port.Left -= object.PieceCost + lookCost*w.Recovery.Early.Looks(w.In.PSN)
 	n := w.Recovery.Early.PutReport(&b, w.In.PSN, trigger.PSN, trigger.Reserved7)
 	op := packet.MakeOpcode(q.Service(), packet.Report)
 	h, payload, ok := w.Port.Reserve(op.Info().HeaderSize, n)

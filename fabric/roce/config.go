@@ -28,7 +28,9 @@ type Config struct {
 	Send, Receive packetring.Geometry
 
 	// Window is how many bytes of payload a queue pair may have on the way. 0 means a quarter of
-	// the receive buffer that the kernel gives, at least 64 KiB and at most 1 MiB.
+	// the receive buffer that the kernel gives, at least 64 KiB and at most 1 MiB. On paths with
+	// round trips of 2 ms and more between two engines, WRITEs and SENDs begin with so many, and
+	// may have up to 8191 packets on the way.
 	Window int
 
 	// Strangers is how many remote addresses are remembered although no path to them was

@@ -31,7 +31,8 @@ type PortConfig struct {
 	Wakes bool
 
 	// Window is how many bytes of payload one queue pair may have on the way without an
-	// acknowledgement. The device makes it smaller when packets are lost. 0 means that the port
+	// acknowledgement. The device makes it smaller when packets are lost. On a long path it may
+	// have more; see Loses and docs/design/0090. 0 means that the port
 	// loses no packets, so that the rings alone limit them.
 	Window int
 

@@ -85,6 +85,25 @@ func TestRingsAreGivenBack(t *testing.T) {
 	require.True(t, n[0].up(1), "packets travel")
 }
 
+// Rings are given back within a bound, wherever between two looks at their use the last packet came: the next
+// look sees that packet up to quietTime later, and quietTime without packets begins there.
+func TestRingsAreGivenBackInTime(t *testing.T) {
+	const pauses = 10
+	for i := range time.Duration(pauses) {
+		w, n := needWorld(t, 1, 1<<20, 3, Config{})
+		talk(t, w, n[0], n[1])
+		w.quiet = true
+		n[1].ports[0].queuePairs = 1
+		w.pass(2*quietTime + i*quietTime/pauses)
+		w.quiet = false
+		talk(t, w, n[0], n[1])
+		w.quiet = true
+		n[1].ports[0].queuePairs = 0
+		w.until(2*quietTime+lookTime+10*tick, func() bool { return n[0].link(1).pair == nil && n[1].link(0).pair == nil },
+			"they are given back")
+	}
+}
+
 // A node without room for a further ring says so, as do the others, and its running links do not notice. A
 // node that only answers keeps one ring for its own queue pairs.
 func TestNoRoom(t *testing.T) {

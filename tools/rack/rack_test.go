@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Arguments for a large rack: go test ./tools/rack -v -args -engines 128 -idle 20s -quiet 20s -program PATH
+// Arguments for a large rack: go test ./tools/rack -v -args -engines 128 -idle 20s -quiet 30s -program PATH
 var (
 	engines = flag.Int("engines", 24, "engines")
 	rounds  = flag.Int("rounds", 3, "rounds of data in each step")

@@ -46,32 +46,3 @@ func TestReadable(t *testing.T) {
 	_, e := Syscall6(unix.SYS_PPOLL, 0, 1, 0, 0, 0, 0)
 	require.Equal(t, unix.EFAULT, e)
 }
-
-// switches returns how often threads of this process have slept.
-func switches(t *testing.T) int64 {
-	var u unix.Rusage
-	require.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
-	return u.Nvcsw
-}
-
-// A wait wakes few threads: this one, and sysmon twice. A wait of package unix wakes sysmon some 60 times, or
-// a few times if the machine is very busy. Other programs can make a wait dearer, so the cheapest of several
-// series counts.
-func TestWaitsWakeFewThreads(t *testing.T) {
-	const waits, most = 10, 4
-	r, _ := pipe(t)
-	var series []int64
-	for len(series) < 20 {
-		before := switches(t)
-		for range waits {
-			_, err := Readable(r, 40*time.Millisecond)
-			require.NoError(t, err)
-		}
-		n := switches(t) - before
-		if n <= waits*most {
-			return
-		}
-		series = append(series, n)
-	}
-	require.Fail(t, "each wait wakes too many threads", "%d waits: %v", waits, series)
-}

@@ -10,7 +10,7 @@
 // and then modified by different nodes, and the unit of publication is 8 bytes. The pool contains
 // offsets, no addresses. It is never assumed to be blank.
 //
-// # Layout, version 3
+// # Layout, version 3, or 4 with check sums
 //
 // All numbers are big-endian.
 //

@@ -100,6 +100,9 @@ func (p *Pool) join(h header) {
 	p.view.putLife(p.part, &p.life)
 	p.epoch.Store(epoch)
 	p.joined = true
+	if h.incoherent && !h.sums && p.cfg.Sums != SumsOff {
+		p.cfg.Log.Warn("packets in this pool have no check sums, although its caches are not coherent: it was formatted by an older release, or with sums=off; remove the file when no engine uses it, or begin with sums=on on node 0", "link", p.Name())
+	}
 }
 
 // blankTable takes all pairs out of this node's table.

@@ -68,7 +68,8 @@ type Address struct {
 //	coherence=host  host: all nodes are on one host. full: the hardware keeps caches of different hosts
 //	                coherent. none: it does not
 //	sums=off        on: packets carry check sums, so stale or lost memory is never taken for data. They do
-//	                by default where caches are not coherent
+//	                by default where caches are not coherent. A pool that is there stays as it is: without
+//	                check sums if an older release has formatted it
 //	offset=0        where the pool begins in the file; a multiple of the page size
 //	size=0          bytes of the file to use; 0: all. The first node makes a file of 64M if there is none
 //	nodes=0         2 to 1024; 0: one for each 4 MiB of the pool, 16 at least

@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,4 +114,27 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, h, got)
 		require.NoError(t, got.suits(&cfg))
 	})
+}
+
+// A pool without coherence that an older release has formatted has no check sums. An engine that says nothing
+// of them uses it, and says so.
+func TestOlderPoolHasNoSums(t *testing.T) {
+	const words = "packets in this pool have no check sums"
+	for _, row := range []struct {
+		before, asked Sums
+		says, sums    bool
+	}{
+		{SumsOff, SumsByCoherence, true, false}, {SumsOff, SumsOff, false, false},
+		{SumsOff, SumsOn, false, true}, {SumsOn, SumsByCoherence, false, true},
+	} {
+		w := newIncoherentWorld(t, 1)
+		w.sums = SumsByCoherence
+		a := w.mustStart(Config{Incoherent: true, Sums: row.before})
+		require.NoError(t, a.pool.Close())
+		w.kill(a)
+		var out strings.Builder
+		b := w.mustStart(Config{Incoherent: true, Sums: row.asked, Log: slog.New(slog.NewTextHandler(&out, nil))})
+		require.Equal(t, row.says, strings.Contains(out.String(), words), "%+v", row)
+		require.Equal(t, row.sums, b.pool.header.sums, "%+v", row)
+	}
 }

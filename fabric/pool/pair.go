@@ -67,7 +67,7 @@ func (l *link) openPair(ran time.Duration) (err error) {
 		return err
 	}
 	r.receive = packetring.NewConsumerAt(own.Count, p.cache())
-	if p.header.sums {
+	if p.header.sums { // an MTU is less than half of a data area, so the buffers of both are less than a ring
 		r.send.CheckSums(p.header.mtu + headroom)
 		r.receive.CheckSums(p.header.mtu+headroom, &l.wrongSums)
 	}

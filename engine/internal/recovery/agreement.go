@@ -99,7 +99,10 @@ func (w *Path) Confirm(now uint64) (mad [MADSize]byte, ok bool) {
 		w.Agreed, w.Agreement = false, Agreement{}
 		return w.Query(now)
 	}
-	a.nonce, a.sentAt = rand.Uint64(), now
+	if a.open == 0 { // otherwise the same number: the round trip may be longer than Silence now
+		a.nonce = rand.Uint64()
+	}
+	a.sentAt = now
 	a.times = max(a.times, 1)
 	a.open++
 	return form(question, a.nonce), true

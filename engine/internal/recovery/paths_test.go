@@ -66,6 +66,36 @@ func TestAgreementIsConfirmed(t *testing.T) {
 	require.True(t, w.Agreed)
 }
 
+// A round trip that has become longer than the time between two questions does not end an agreement: the
+// answer to the first question counts when others have been sent since.
+func TestLateAnswerConfirms(t *testing.T) {
+	var p Paths
+	w, ms := p.Join(0), clock.Cycles(time.Millisecond)
+	now := 1000 * ms
+	ask := func() uint64 {
+		mad, ok := w.Confirm(now)
+		require.True(t, ok)
+		_, n, _ := ParseMAD(mad[:])
+		return n
+	}
+	mad, _ := w.Query(now)
+	_, n, _ := ParseMAD(mad[:])
+	w.Answered(n, 0, now+ms)
+	now += 110 * ms
+	first := ask()
+	for range mostOpen - 1 {
+		now += 10 * ms
+		ask()
+	}
+	w.Answered(first, 0, now)
+	now += 10 * ms
+	_, ok := w.Confirm(now)
+	require.False(t, ok, "it was confirmed")
+	require.True(t, w.Agreed)
+	now += 110 * ms
+	require.NotEqual(t, first, ask(), "the next has another number")
+}
+
 // A window shrinks to no less than Least packets, and grows to Full.
 func TestLimit(t *testing.T) {
 	l := NewLimit(100, 7)

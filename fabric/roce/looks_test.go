@@ -3,11 +3,14 @@
 package roce
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/freeport"
+	"github.com/nicless/nicless/packet"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // A look that the engine requests is complete when the receiver has emptied the sockets of known addresses
@@ -48,15 +51,30 @@ func TestLookIsComplete(t *testing.T) {
 	require.Equal(t, packets, got)
 	require.Greater(t, steps, 1)
 
-	if (*b.locals.Load())[0].group.strangers < 0 {
+	l := (*b.locals.Load())[0]
+	if l.group.strangers < 0 {
 		t.Skip("strangers have no socket of their own")
 	}
-	for round := range uint32(2 * strangersTurn) {
-		send(other, stranger.Number, 1)
-		require.False(t, b.requestLook(2+round))
+	fromOther := func(look uint32, n int) {
+		for range n {
+			require.True(t, other.put(stranger.Number, head(packet.MakeOpcode(packet.UD, packet.SendOnly), 0), nil))
+		}
+		for other.sender.ready() {
+			other.sender.step()
+		}
+		await.Until(t, "the stranger's packets arrive", func() bool {
+			n, _, err := unix.Recvfrom(l.group.strangers, make([]byte, 1<<16), unix.MSG_DONTWAIT|unix.MSG_PEEK)
+			return err == nil && n > 0
+		})
+		require.False(t, b.requestLook(look))
 		b.receiver.step()
-		require.True(t, b.requestLook(2+round), "packets of strangers do not delay it")
+		require.True(t, b.requestLook(look), "packets of strangers do not delay it")
 	}
+	for round := range uint32(2 * strangersTurn) {
+		fromOther(2+round, 1)
+	}
+	b.receiver.steps = 0        // known addresses come first
+	fromOther(100, 8*stepShare) // more than a step checks
 }
 
 // A receiver that sleeps looks when the engine requests it.
@@ -69,6 +87,20 @@ func TestLookWakes(t *testing.T) {
 			await.Until(t, "the receiver looks", func() bool { return h.requestLook(n) })
 		}
 	}
+}
+
+// A look that is requested when the receiver is about to sleep, and no sleep can be ended, is not missed.
+func TestLookBeforeSleep(t *testing.T) {
+	h := newHost(t, Config{})
+	stopped(t, h)
+	require.False(t, h.requestLook(1))
+	var awake atomic.Bool
+	go func() {
+		h.receiveWaiter.sleep(h.Carrier, nil)
+		awake.Store(true)
+	}()
+	t.Cleanup(h.receiveWaiter.signal)
+	await.Until(t, "the receiver does not sleep", awake.Load)
 }
 
 // Time in which this end did not run is no silence of the peer.

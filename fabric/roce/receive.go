@@ -114,7 +114,7 @@ func (r *receiver) step() (did int, full bool) {
 		var n int
 		n, full = r.look()
 		did += n
-		emptied = r.n == 0 && !r.found
+		emptied = !r.found
 	}
 	if r.put > 0 {
 		// Add is a full barrier between publishing the packets and finding out, in Arrived, whether
@@ -151,6 +151,7 @@ func (r *receiver) look() (did int, full bool) {
 		if class == fromStranger && (!strangers || did > 0) {
 			continue
 		}
+		r.found = r.found || class == fromKnown && r.n > 0
 		for i := 0; i < len(locals) && r.n == 0; i++ {
 			var n int
 			n, full = r.receive(locals[(r.turn+uint(i))%uint(len(locals))], class)
@@ -166,6 +167,7 @@ func (r *receiver) lookAtReady(locals []*local, strangers bool, order [2]class) 
 	ready := r.c.receiveWaiter.ready()
 	r.found = len(ready) == len(r.c.receiveWaiter.events) // there may be more
 	for _, class := range order {
+		r.found = r.found || class == fromKnown && r.n > 0
 		for _, e := range ready {
 			watched := uint32(e.Fd) // what watch was given: the number of a local address, and the class
 			socketClass, number := fromKnown, watched&^strangersBit

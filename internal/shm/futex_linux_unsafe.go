@@ -27,14 +27,14 @@ const longSleep = 10 * time.Millisecond
 // process that has mapped the memory, and at most for d. It may return too early. An error says
 // that this memory does not support waiting: a PCI device's, for example.
 func (p *BE32) Sleep(v uint32, d time.Duration) error {
-	t := unix.NsecToTimespec(int64(d))
+	value := bits.ReverseBytes32(v) // as this processor loads it
 	var e unix.Errno
 	if d >= longSleep {
-		_, e = blocking.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(p)), futexWait,
-			uintptr(bits.ReverseBytes32(v)), uintptr(unsafe.Pointer(&t)), 0, 0)
+		e = blocking.Futex((*uint32)(unsafe.Pointer(p)), value, d)
 	} else {
+		t := unix.NsecToTimespec(int64(d))
 		_, _, e = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(p)), futexWait,
-			uintptr(bits.ReverseBytes32(v)), uintptr(unsafe.Pointer(&t)), 0, 0)
+			uintptr(value), uintptr(unsafe.Pointer(&t)), 0, 0)
 	}
 	switch {
 	case e == 0 || errors.Is(e, unix.EAGAIN) || errors.Is(e, unix.EINTR) || errors.Is(e, unix.ETIMEDOUT):

@@ -27,6 +27,7 @@ void devx_open(struct devx *d, const char *device) {
 	struct mlx5dv_obj of = {0};
 	struct mlx5dv_pd pd;
 	MUST(list && list[0]);
+	memset(d, 0, sizeof *d);
 	for (int i = 0; list[i] && !d->context; i++)
 		if (!device || !strcmp(device, ibv_get_device_name(list[i])))
 			MUST((d->context = mlx5dv_open_device(list[i], &attr)));

@@ -24,9 +24,6 @@ func TestConnectionStorm(t *testing.T) {
 		lost  float64
 		most  time.Duration
 	}{{1, 0, 20 * time.Second}, {1, 0.03, time.Minute}, {4, 0.03, time.Minute}, {1000, 0, 10 * time.Second}} {
-		if c.hosts == 1 && testing.Short() {
-			continue // 7 s of a core each
-		}
 		t.Run(fmt.Sprintf("%d hosts, %v lost", c.hosts, c.lost), func(t *testing.T) {
 			w := newWorld(t, 1+c.hosts)
 			w.delay, w.lost = 200*time.Millisecond, c.lost

@@ -2,11 +2,11 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -76,62 +76,58 @@ func (f *writer) rate(d time.Duration) float64 {
 	return float64(got) * float64(f.q.Wire.MTU) / d.Seconds()
 }
 
-// longSeeds is how many networks a test tries.
-const longSeeds = 2
+// eachLongPath runs a test on long paths that lose one packet of hundred. With -explore there are more of
+// them, and some that lose none by chance.
+func eachLongPath(t *testing.T, test func(t *testing.T, loss float64, seed uint64)) {
+	losses := []float64{0.01, 0}[:explore.Rounds(1, 2)]
+	for _, loss := range losses {
+		for seed := range uint64(explore.Rounds(1, 8)) {
+			t.Run(fmt.Sprintf("%v, seed %d", loss, seed), func(t *testing.T) { test(t, loss, seed) })
+		}
+	}
+}
 
 // One packet of hundred that is lost, whatever a queue pair carries, costs it at most half of the line, from
 // its first packet on.
 func TestLongPathThatLoses(t *testing.T) {
 	const line, took = 16e6, time.Second
-	for _, loss := range []float64{0, 0.01} {
-		var rates []float64
-		for seed := range uint64(longSeeds) {
-			t.Run(fmt.Sprintf("%v, seed %d", loss, seed), func(t *testing.T) {
-				n, p, q := newLongNetwork(t, line, loss, seed)
-				sent, lost := n.sent, n.lost
-				f := n.writer(p, q)
-				n.flowing(took, f)
-				got := f.rate(took)
-				rates = append(rates, got/1e6)
-				t.Logf("%.1f MB/s, %d packets, %d lost, window %d, %+v", got/1e6, n.sent-sent, n.lost-lost,
-					p.q.Wire.Out.Window, p.q.Wire.Losses.PathCounts)
-				require.Greater(t, got, line/2)
-			})
-		}
-		slices.Sort(rates)
-		t.Logf("loss %v: %.1f MB/s", loss, rates)
-	}
+	eachLongPath(t, func(t *testing.T, loss float64, seed uint64) {
+		n, p, q := newLongNetwork(t, line, loss, seed)
+		sent, lost := n.sent, n.lost
+		f := n.writer(p, q)
+		n.flowing(took, f)
+		got := f.rate(took)
+		t.Logf("%.1f MB/s, %d packets, %d lost, window %d, %+v", got/1e6, n.sent-sent, n.lost-lost,
+			p.q.Wire.Out.Window, p.q.Wire.Losses.PathCounts)
+		require.Greater(t, got, line/2)
+	})
 }
 
 // Two queue pairs share a line that is too thin for their windows: they use it, and no one gets much more
 // than the other. The second begins when the first has filled the line.
 func TestTwoFlowsOnALongPath(t *testing.T) {
 	const line, measured = 6e6, time.Second
-	for _, loss := range []float64{0, 0.01} {
-		for seed := range uint64(longSeeds) {
-			t.Run(fmt.Sprintf("%v, seed %d", loss, seed), func(t *testing.T) {
-				n, p, q := newLongNetwork(t, line, loss, seed)
-				p1, q1 := pair(n.r.host("p1"), n.r.host("q1"))
-				if (p1.num < q1.num) != (p.num < q.num) {
-					p1, q1 = q1, p1 // the lower number is at the first port: both send the same way
-				}
-				for _, e := range []*end{p1, q1} {
-					e.q.Attr.Timeout, e.q.Attr.RetryCount = 14, 7
-				}
-				a := n.writer(p, q)
-				n.flowing(300*time.Millisecond, a)
-				b := n.writer(p1, q1)
-				n.flowing(time.Second, a, b)
-				a.rate(measured)
-				b.rate(measured)
-				sent, lost := n.sent, n.lost
-				n.flowing(measured, a, b)
-				x, y := a.rate(measured), b.rate(measured)
-				t.Logf("%.2f and %.2f MB/s, windows %d and %d, %d packets sent, %d lost", x/1e6, y/1e6,
-					p.q.Wire.Out.Window, p1.q.Wire.Out.Window, n.sent-sent, n.lost-lost)
-				require.Greater(t, x+y, 0.7*line)
-				require.Less(t, max(x, y), 2*min(x, y))
-			})
+	eachLongPath(t, func(t *testing.T, loss float64, seed uint64) {
+		n, p, q := newLongNetwork(t, line, loss, seed)
+		p1, q1 := pair(n.r.host("p1"), n.r.host("q1"))
+		if (p1.num < q1.num) != (p.num < q.num) {
+			p1, q1 = q1, p1 // the lower number is at the first port: both send the same way
 		}
-	}
+		for _, e := range []*end{p1, q1} {
+			e.q.Attr.Timeout, e.q.Attr.RetryCount = 14, 7
+		}
+		a := n.writer(p, q)
+		n.flowing(300*time.Millisecond, a)
+		b := n.writer(p1, q1)
+		n.flowing(time.Second, a, b)
+		a.rate(measured)
+		b.rate(measured)
+		sent, lost := n.sent, n.lost
+		n.flowing(measured, a, b)
+		x, y := a.rate(measured), b.rate(measured)
+		t.Logf("%.2f and %.2f MB/s, windows %d and %d, %d packets sent, %d lost", x/1e6, y/1e6,
+			p.q.Wire.Out.Window, p1.q.Wire.Out.Window, n.sent-sent, n.lost-lost)
+		require.Greater(t, x+y, 0.7*line)
+		require.Less(t, max(x, y), 2*min(x, y))
+	})
 }

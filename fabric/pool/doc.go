@@ -85,7 +85,8 @@
 //
 //   - options.go: what --link says, and whether it is possible
 //   - pool.go: Open, Route, Peers, Close
-//   - state.go: which node an address leads to
+//   - state.go: what others see of the nodes; which node an address leads to
+//   - index.go: which nodes have an address
 //   - format.go: whether this node formats the pool or waits
 //   - join.go: whether the own number is taken (claim); what a new life begins with
 //   - number.go: which number a node takes that was given none

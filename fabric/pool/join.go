@@ -78,6 +78,8 @@ func (p *Pool) join(h header) {
 	p.header, p.lost, p.changed, p.damaged = h, "", true, false
 	p.part, p.share, p.fences, p.sessions = h.partAt(p.number), newShare(&h), nil, 0
 	p.links, p.unseen, p.turn = make([]*link, h.nodes), make([]time.Duration, h.nodes), 0
+	p.stale = nil
+	p.state.Store(newState(h.nodes))
 	p.ousted.Store(false)
 	if !h.incoherent {
 		p.view.cache = nil

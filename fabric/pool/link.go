@@ -51,6 +51,8 @@ type link struct {
 	why   string    // if not up: why
 	since time.Time // since when the link is up, or is not up because of why
 
+	stale bool // what the state has of the link is to be replaced
+
 	wrongSums atomic.Uint64 // how often a packet of the peer was looked at whose check sum was wrong
 	faults    uint64        // how often the peer has written garbage
 	rest      time.Duration // how long the link rests after the next fault
@@ -61,6 +63,15 @@ func newLink(p *Pool, peer int) *link {
 	return &link{
 		p: p, peer: peer, part: p.header.partAt(peer), theirs: -1, since: p.time.Now(), rest: firstRest,
 		why: fmt.Sprintf("node %d has not been seen", peer),
+	}
+}
+
+// change notes that what the state has of the link is to be replaced.
+func (l *link) change() {
+	l.p.changed = true
+	if !l.stale {
+		l.stale = true
+		l.p.stale = append(l.p.stale, l)
 	}
 }
 
@@ -169,7 +180,8 @@ func (l *link) open(now time.Time, ran time.Duration) {
 // idle notes that the peer can be reached as soon as somebody wants to.
 func (l *link) idle() {
 	if l.why != "" {
-		l.why, l.since, l.p.changed = "", l.p.time.Now(), true
+		l.why, l.since = "", l.p.time.Now()
+		l.change()
 		l.p.cfg.Log.Info("node seen", "link", l.p.Name(), "node", l.peer,
 			"engine", fmt.Sprintf("%016x", l.desc.guid), "name", l.desc.name)
 	}
@@ -202,9 +214,11 @@ func (l *link) giveBack(ran time.Duration) {
 			l.idleAgain("nobody uses them")
 			return
 		}
-		r.leaving, l.p.changed = false, true
+		r.leaving = false
+		l.change()
 	case r.quiet(ran):
-		r.leaving, l.p.changed = true, true // nobody gets the path from the end of this look on
+		r.leaving = true
+		l.change() // nobody gets the path from the end of this look on
 	}
 }
 
@@ -232,7 +246,7 @@ func (l *link) restAgain(now time.Time) {
 	}
 	l.restUntil = now.Add(l.rest)
 	l.rest = min(2*l.rest, mostRest)
-	l.p.changed = true
+	l.change()
 }
 
 // down makes the link down if it is up, and records why it is down.
@@ -247,14 +261,15 @@ func (l *link) down(why string) {
 	}
 	if up || l.why != why {
 		l.up, l.why, l.since = false, why, l.p.time.Now()
-		l.p.changed = true
+		l.change()
 	}
 }
 
 // wait records why the link is not up yet. The session goes on. The format has the number of the other node.
 func (l *link) wait(format string) {
 	if why := fmt.Sprintf(format, l.peer); l.why != why {
-		l.why, l.since, l.p.changed = why, l.p.time.Now(), true
+		l.why, l.since = why, l.p.time.Now()
+		l.change()
 	}
 }
 
@@ -278,7 +293,7 @@ func (l *link) close(why string) {
 func (l *link) setUp() {
 	r, p := l.pair, l.p
 	l.up, r.wasUp, l.why, l.since = true, true, "", p.time.Now()
-	p.changed = true
+	l.change()
 	r.giveOld()
 	r.flow.begin(r, p.clock.ran)
 	p.cfg.Log.Info("link up", "link", p.Name(), "node", l.peer,

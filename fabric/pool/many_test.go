@@ -31,7 +31,7 @@ func TestRack(t *testing.T) {
 	began := w.now
 	w.until(200*time.Millisecond, func() bool {
 		for _, n := range all {
-			if len(n.pool.state.Load().peers) != nodes-1 {
+			if n.known() != nodes-1 {
 				return false
 			}
 		}
@@ -71,6 +71,14 @@ func TestRack(t *testing.T) {
 	for _, n := range all {
 		require.Less(t, len(n.open()), 2*following+1)
 	}
+}
+
+// known returns how many other nodes a node has seen.
+func (n *node) known() (seen int) {
+	for range n.pool.state.Load().peers {
+		seen++
+	}
+	return seen
 }
 
 // prepareAndJoin is start without the waits.

@@ -14,7 +14,7 @@ import (
 // needWorld is a world in which rings are opened only when a test asks for a path.
 func needWorld(t *testing.T, seed uint64, size int, nodes int, cfg Config) (*world, []*node) {
 	w := newSizedWorld(t, seed, size)
-	w.byNeed = true
+	w.byNeed, w.checked = true, true
 	var all []*node
 	for i := range nodes {
 		c := cfg

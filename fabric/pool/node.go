@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc64"
@@ -95,7 +96,7 @@ func parseDescription(b []byte) (description, error) {
 		guid: be.Uint64(b[8:]), host: be.Uint64(b[16:]), mtu: int(be.Uint32(b[24:])),
 		wakes: be.Uint64(b[32:])&flagWakes != 0, epoch: be.Uint64(b[40:]),
 		dead: time.Duration(min(be.Uint64(b[48:]), mostDead)) * time.Millisecond,
-		name: strings.TrimRight(string(b[64:headSize]), "\x00"),
+		name: string(bytes.TrimRight(b[64:headSize], "\x00")),
 	}
 	switch {
 	case d.guid == 0:
@@ -105,6 +106,9 @@ func parseDescription(b []byte) (description, error) {
 	case !utf8.ValidString(d.name),
 		strings.ContainsFunc(d.name, func(r rune) bool { return !unicode.IsPrint(r) }):
 		d.name = fmt.Sprintf("%q", d.name)
+	}
+	if n := (len(b) - headSize) / addressSize; n > 0 {
+		d.addresses = make([]Address, 0, n)
 	}
 	for at := headSize; at < len(b); at += addressSize {
 		d.addresses = append(d.addresses, Address{GID: [16]byte(b[at:]), LID: be.Uint16(b[at+16:])})

@@ -91,7 +91,8 @@ func (l *link) openPair(ran time.Duration) (err error) {
 	}
 	r.path = nic.Path{Port: r.port, MTU: l.mtu()}
 	l.path.Store(&r.path)
-	l.pair, p.changed = r, true
+	l.pair = r
+	l.change()
 	p.reportRoom()
 	return nil
 }
@@ -148,7 +149,7 @@ func (r *pair) close() {
 		l: r.l, peer: r.l.peer, index: r.index, theirs: r.l.theirs, memory: r.growth.all(), session: last,
 		epoch: r.l.epoch, until: p.clock.ran + fenceTime,
 	})
-	p.changed = true
+	r.l.change()
 	if p.mute() {
 		return
 	}

@@ -88,6 +88,6 @@ func (l *link) readDescription(seen *life) error {
 		l.born = now
 	}
 	l.epoch, l.sequence, l.describedSeen, l.desc = epoch, sequence, seen.described, d
-	l.p.changed = true
+	l.change()
 	return nil
 }

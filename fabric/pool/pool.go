@@ -58,10 +58,11 @@ type Pool struct {
 	unseen   []time.Duration // by the number of the node: until when it is not looked at, as memory is lost
 	share    share
 	fences   []fence
-	sessions uint64 // how many sessions this node has offered in this life
-	lost     string // why this node is not in the pool at the moment; "": it is
-	changed  bool   // state must be replaced
-	damaged  bool   // the header is damaged, and the log says so
+	sessions uint64  // how many sessions this node has offered in this life
+	lost     string  // why this node is not in the pool at the moment; "": it is
+	changed  bool    // something of the state is old
+	stale    []*link // what the state has of these is old
+	damaged  bool    // the header is damaged, and the log says so
 	rival    rival
 	absence  absence
 	clock    clock // of this node's own run
@@ -141,7 +142,7 @@ func newPool(dev Device, cfg Config, mem []byte, t timer) *Pool {
 	if canFlush {
 		p.view.cache = flusher{} // until the header says whether it is needed
 	}
-	p.state.Store(newState())
+	p.state.Store(newState(0))
 	return p
 }
 
@@ -196,15 +197,15 @@ func (p *Pool) Opening(to nic.Address) bool {
 // Why returns why there is no path to an address, or why it is down, as a sentence without a full stop; "" if
 // nothing is known of that.
 func (p *Pool) Why(to nic.Address) string {
-	for _, s := range p.state.Load().peers {
-		named := s.GUID == to.GUID
+	for s := range p.state.Load().peers {
+		named := s.guid == to.GUID
 		if to.GUID == 0 {
 			named = slices.ContainsFunc(s.addresses, func(a Address) bool {
 				return (a.GID == to.GID && a.GID != [16]byte{}) || (a.LID == to.LID && a.LID != 0)
 			})
 		}
 		if named {
-			return s.Why
+			return s.why
 		}
 	}
 	return ""
@@ -213,25 +214,23 @@ func (p *Pool) Why(to nic.Address) string {
 // Peers returns what is known of the other nodes.
 func (p *Pool) Peers() []fabric.Peer {
 	var peers []fabric.Peer
-	for _, s := range p.state.Load().peers {
-		if s.path.Port != nil {
-			s.Stats = s.path.Port.Stats()
-		}
-		if s.link != nil {
-			s.WrongSums = s.link.wrongSums.Load()
-		}
-		peers = append(peers, s.Peer)
+	s := p.state.Load()
+	if lost := s.lost.Load(); lost != nil {
+		peers = append(peers, fabric.Peer{Name: "this node", Why: *lost})
+	}
+	for peer := range s.peers {
+		peers = append(peers, peer.peer())
 	}
 	return peers
 }
 
 // Ports returns the InfiniBand ports of the nodes to which there is a path.
 func (p *Pool) Ports() (list []fabric.Port) {
-	for _, s := range p.state.Load().peers {
+	for s := range p.state.Load().peers {
 		for _, a := range s.addresses {
-			if a.LID != 0 && (s.path.Port != nil || s.Up) {
-				port := fabric.Port{Engine: s.GUID, Name: s.Name, Up: s.Up, GID: a.GID, LID: a.LID}
-				list = append(list, port)
+			if a.LID != 0 && (s.path.Port != nil || s.up) {
+				name := fmt.Sprintf("node %d", s.link.peer)
+				list = append(list, fabric.Port{Engine: s.guid, Name: name, Up: s.up, GID: a.GID, LID: a.LID})
 			}
 		}
 	}

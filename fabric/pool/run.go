@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"time"
-
-	"github.com/nicless/nicless/fabric"
 )
 
 // repeat calls the functions once per pause (pace.go) until ctx ends.
@@ -235,7 +233,8 @@ func (p *Pool) sight(node int) *link {
 	if seen.state != statePresent || seen.identity != p.header.identity {
 		return nil
 	}
-	p.links[node], p.changed = newLink(p, node), true
+	p.links[node] = newLink(p, node)
+	p.links[node].change()
 	return p.links[node]
 }
 
@@ -271,22 +270,23 @@ func (p *Pool) leave(why string) {
 	}
 }
 
-// publish replaces the state that Route and Peers return, if it has changed.
+// publish replaces what has changed of the state that Route and Peers return.
 func (p *Pool) publish() {
 	if !p.changed {
 		return
 	}
 	p.changed = false
-	s := newState()
-	if p.lost != "" {
-		s.peers = append(s.peers, peerState{Peer: fabric.Peer{Name: "this node", Why: p.lost}})
+	s := p.state.Load()
+	var lost *string
+	if why := p.lost; why != "" {
+		lost = &why
 	}
-	for _, l := range p.links {
-		if l != nil {
-			s.add(l)
-		}
+	s.lost.Store(lost)
+	for _, l := range p.stale {
+		l.stale = false
+		s.put(stateOf(l))
 	}
-	p.state.Store(s)
+	p.stale = nil
 }
 
 // systemTimer is the timer outside of tests.

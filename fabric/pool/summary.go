@@ -72,9 +72,9 @@ type seenSummary struct {
 // of their engines. It waits until all have, for d at most. Safe for concurrent use.
 func (p *Pool) Summaries(ctx context.Context, d time.Duration) map[uint64]string {
 	var nodes []seenSummary
-	for _, s := range p.state.Load().peers {
-		if s.Up && s.GUID != 0 {
-			n := seenSummary{guid: s.GUID, part: s.link.part, missing: true}
+	for s := range p.state.Load().peers {
+		if s.up && s.guid != 0 {
+			n := seenSummary{guid: s.guid, part: s.link.part, missing: true}
 			_, n.before, _ = p.readSummary(n.part, 0)
 			nodes = append(nodes, n)
 		}

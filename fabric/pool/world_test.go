@@ -50,6 +50,7 @@ type world struct {
 	around     func(*node)   // deferred by the loops of a node
 	stored     func(*node)   // called before and after a node writes lines back
 	sums       Sums          // of nodes that say nothing of check sums
+	checked    bool          // after each look, what others see of each link is compared with the link
 	same       *sameSize     // what engines send in each step; nil: something random
 }
 
@@ -110,7 +111,7 @@ func garbage(rng *rand.Rand, b []byte) {
 
 func newIncoherentWorld(t testing.TB, seed uint64) *world {
 	w := newWorld(t, seed)
-	w.heap, w.size, w.sums = nil, 1<<20, sumsOf(seed)
+	w.heap, w.size, w.sums, w.checked = nil, 1<<20, sumsOf(seed), true
 	w.side = func(i int) *incoherent.Side { return w.mem.Side(fmt.Sprintf("node %d", i), w.rng.Uint64()) }
 	w.mem = incoherent.New(w.size, seed)
 	w.mem.Helpers = []string{"memory.go", "world_test.go"}
@@ -228,6 +229,9 @@ func (n *node) loops() {
 		n.want()
 	}
 	n.pool.guarded(n.pool.watch)
+	if n.w.checked {
+		n.checkState()
+	}
 	n.work()
 }
 

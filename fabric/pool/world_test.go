@@ -40,18 +40,18 @@ type world struct {
 	interleave bool
 	odds       int // one of so many loads and stores does so
 	depth      int
-	evict      bool          // caches drop lines at any time
-	unnumbered int           // nodes that were made without a number
-	quiet      bool          // engines send nothing
-	byNeed     bool          // rings are opened by the tests, not between all nodes
-	late       time.Duration // how much longer than they choose their pauses are
-	paced      bool          // nodes make the pauses that they choose, and do not run in each tick
-	lazy       int           // engines send in one step of so many only, so that rings do not go round
-	around     func(*node)   // deferred by the loops of a node
-	stored     func(*node)   // called before and after a node writes lines back
-	sums       Sums          // of nodes that say nothing of check sums
-	checked    bool          // after each look, what others see of each link is compared with the link
-	same       *sameSize     // what engines send in each step; nil: something random
+	evict      bool               // caches drop lines at any time
+	unnumbered int                // nodes that were made without a number
+	quiet      bool               // engines send nothing
+	byNeed     bool               // rings are opened by the tests, not between all nodes
+	late       time.Duration      // how much longer than they choose their pauses are
+	paced      bool               // nodes make the pauses that they choose, and do not run in each tick
+	lazy       int                // engines send in one step of so many only, so that rings do not go round
+	around     func(*node) func() // called by the loops of a node, which defer what it returns
+	stored     func(*node)        // called before and after a node writes lines back
+	sums       Sums               // of nodes that say nothing of check sums
+	checked    bool               // after each look, what others see of each link is compared with the link
+	same       *sameSize          // what engines send in each step; nil: something random
 }
 
 // sameSize is so many packets with so many bytes of payload, a multiple of 8.
@@ -218,7 +218,7 @@ func (n *node) loops() {
 	n.inside = true
 	defer func() { n.inside = false }()
 	if n.w.around != nil {
-		defer n.w.around(n)
+		defer n.w.around(n)()
 	}
 	if !n.due() {
 		n.work()

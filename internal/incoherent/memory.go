@@ -11,7 +11,7 @@
 // Two things that would also work on some machines, or only sometimes, are faults: two sides that
 // write one line, and the invalidation of a line with changes that were not written back.
 //
-// A lean side (lean.go) takes memory only for what it touches, and can poison what it has read.
+// A lean side (lean.go) takes memory only for what it writes, and poisons what it has read.
 package incoherent
 
 import (
@@ -32,10 +32,14 @@ const line = 64
 type Memory struct {
 	mu     sync.Mutex
 	mem    []byte
-	owner  []string // name of the side that has written a line, for each line
+	owner  []int32 // index in names of the side that has written a line, for each line; 0: none
+	names  []string
 	faults []string
 	sites  []string // calls of WriteBack and Invalidate in the order in which they were first seen
 	seen   map[string]bool
+
+	common  *shm.Region // where lean sides have the lines of others
+	working []*Side     // the lean sides that have entered; the last one is at work
 
 	// Helpers are files whose functions call WriteBack and Invalidate for their callers.
 	Helpers []string
@@ -45,9 +49,15 @@ type Memory struct {
 type Side struct {
 	m      *Memory
 	name   string
+	id     int32 // index in Memory.names; 0: it has written nothing
 	region *shm.Region
 	clean  []byte // the host's bytes as they were when they were last the same as memory; nil: a lean side
-	recent []int  // lines that a lean side has in its caches and may lose
+
+	// Of a lean side:
+	own    *shm.Region // its own memory, which is in region, too
+	spans  []Span      // where that is
+	recent []int       // lines that it has invalidated since it has entered
+	kept   []kept      // what those were when another one has entered
 
 	// Skip makes a call of WriteBack or Invalidate do nothing. site says which call it is.
 	Skip func(site string) bool
@@ -60,7 +70,8 @@ type Side struct {
 
 // New returns memory of size bytes, whose contents are arbitrary and follow from seed.
 func New(size int, seed uint64) *Memory {
-	m := &Memory{mem: make([]byte, size), owner: make([]string, (size+line-1)/line), seen: map[string]bool{}}
+	m := &Memory{mem: make([]byte, size), names: []string{""}, seen: map[string]bool{}}
+	m.owner = make([]int32, (size+line-1)/line)
 	fill(m.mem, seed)
 	return m
 }
@@ -175,12 +186,15 @@ func (s *Side) fetch(i int) {
 }
 
 func (s *Side) writeBack(i int) {
+	if s.id == 0 {
+		s.id = s.m.idOf(s.name)
+	}
 	switch s.m.owner[i] {
-	case "":
-		s.m.owner[i] = s.name
-	case s.name:
+	case 0:
+		s.m.owner[i] = s.id
+	case s.id:
 	default:
-		s.m.fault("line %#x is written by %s and by %s", i*line, s.m.owner[i], s.name)
+		s.m.fault("line %#x is written by %s and by %s", i*line, s.m.names[s.m.owner[i]], s.name)
 	}
 	copy(s.m.mem[i*line:], s.line(i))
 	if s.clean != nil {
@@ -205,6 +219,16 @@ func (s *Side) evict() {
 			s.fetch(i)
 		}
 	}
+}
+
+// idOf returns the index of a name in names.
+func (m *Memory) idOf(name string) int32 {
+	i := slices.Index(m.names, name)
+	if i < 0 {
+		i = len(m.names)
+		m.names = append(m.names, name)
+	}
+	return int32(i)
 }
 
 func (m *Memory) fault(format string, args ...any) {

@@ -106,7 +106,7 @@ func TestNumbersOfIdleNodes(t *testing.T) {
 // A node that starts in an idle rack is known to all within 200 ms after it has joined, wherever in their
 // pauses the others are, and knows them a look at all and a slow beat later.
 func TestIdleRackKnowsANewNode(t *testing.T) {
-	nodes := explore.Rounds(64, 200)
+	nodes := explore.Rounds(64, 1000)
 	w := newSizedWorld(t, 1, (nodes+1)<<20+4096)
 	w.byNeed, w.paced = true, true
 	join := func(number int) *node {

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -73,6 +74,32 @@ func TestIndex(t *testing.T) {
 			require.Empty(t, *b, "nothing is left")
 		}
 	}
+}
+
+// Route finds a node by an address that it keeps while its other addresses change.
+func TestKeptAddressIsFound(t *testing.T) {
+	s, l, kept := newState(2), &link{peer: 1}, Address{LID: 7}
+	put := func(i int) {
+		s.put(&peerState{link: l, reached: true, guid: 1, addresses: []Address{{LID: uint16(8 + i%2)}, kept}})
+	}
+	put(0)
+	var found, missed atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 10_000 {
+			if s.find(&nic.Address{LID: kept.LID}) == nil {
+				missed.Add(1)
+			}
+			found.Add(1)
+		}
+	}()
+	for i := 0; found.Load() < 10_000; i++ {
+		put(i)
+	}
+	<-done
+	require.Zero(t, missed.Load())
+	require.Nil(t, s.find(&nic.Address{LID: 10}))
 }
 
 // A change of one node costs as much with a thousand nodes as with ten.

@@ -29,6 +29,9 @@ type mortal struct {
 	back  map[int]int   // in how many ticks dead nodes come back
 	all   []*node       // by number; nil: it is dead
 	died  int
+	doom  int  // how many nodes are doomed in each tick
+	still int  // how often a node stood still in the middle of its work
+	rests bool // one does so
 	cfg   Config
 }
 
@@ -68,7 +71,7 @@ func newMortal(t *testing.T, seed uint64, nodes int) *mortal {
 		_ = w.mem.Close()
 	})
 	w.around = m.around
-	w.stored = m.stored
+	w.stored, w.looked = m.stored, m.looked
 	return m
 }
 
@@ -82,6 +85,19 @@ func (m *mortal) stored(n *node) {
 	if left <= 1 {
 		panic(death{})
 	}
+}
+
+// looked lets a node stand still at times, in the middle of its work: others die, come back and talk meanwhile.
+func (m *mortal) looked(n *node) {
+	if m.doom == 0 || m.rests || m.rng.IntN(1000*len(m.all)) > 0 {
+		return
+	}
+	m.rests = true
+	m.still++
+	for range m.rng.IntN(2 * int(m.cfg.Dead/tick)) {
+		m.tickOf()
+	}
+	m.rests = false
 }
 
 // around begins the loops of a node, and returns what ends them: lines that it has read are wrong from then
@@ -127,8 +143,8 @@ func (m *mortal) enter(number int, doomed bool) {
 }
 
 // tickOf lets time pass: some nodes are doomed to die at one of their next stores, and others come back.
-func (m *mortal) tickOf(doom int) {
-	for range doom {
+func (m *mortal) tickOf() {
+	for range m.doom {
 		if n := m.all[m.rng.IntN(len(m.all))]; n != nil {
 			if _, ok := m.fatal[n]; !ok {
 				m.fatal[n] = 1 + m.rng.IntN(1+m.rng.IntN(400))
@@ -142,7 +158,7 @@ func (m *mortal) tickOf(doom int) {
 		m.back[number]--
 		if m.back[number] <= 0 {
 			delete(m.back, number)
-			m.enter(number, doom > 0 && m.rng.IntN(8) == 0)
+			m.enter(number, m.doom > 0 && m.rng.IntN(8) == 0)
 		}
 	}
 	m.reach()
@@ -176,12 +192,14 @@ func TestNodesDieAtEachStore(t *testing.T) {
 				m.enter(i, false)
 			}
 			m.until(2*time.Second, m.reach, "all have their rings")
+			m.doom = 2 + len(m.all)/50
 			for range 100 {
-				m.tickOf(2 + len(m.all)/50)
+				m.tickOf()
 				require.Empty(t, m.problems())
 			}
+			m.doom = 0
 			end := m.now.Add(10 * time.Second)
-			for m.tickOf(0); !m.reach(); m.tickOf(0) {
+			for m.tickOf(); !m.reach(); m.tickOf() {
 				require.True(t, m.now.Before(end), "all are back: not after 10 s")
 			}
 			m.pass(10 * tick)
@@ -198,7 +216,7 @@ func TestNodesDieAtEachStore(t *testing.T) {
 			require.NotZero(t, m.died)
 			require.NotZero(t, got)
 			back := m.now.Sub(end.Add(-10 * time.Second))
-			t.Logf("%d deaths; %d packets in the last sessions; all are back after %v", m.died, got, back)
+			t.Logf("%d deaths, %d stood still; %d packets in the last sessions; all are back after %v", m.died, m.still, got, back)
 		})
 	}
 }

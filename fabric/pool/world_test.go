@@ -48,6 +48,7 @@ type world struct {
 	paced      bool               // nodes make the pauses that they choose, and do not run in each tick
 	lazy       int                // engines send in one step of so many only, so that rings do not go round
 	around     func(*node) func() // called by the loops of a node, which defer what it returns
+	looked     func(*node)        // called after a node has invalidated lines
 	stored     func(*node)        // called before and after a node writes lines back
 	sums       Sums               // of nodes that say nothing of check sums
 	checked    bool               // after each look, what others see of each link is compared with the link
@@ -512,7 +513,13 @@ func (c *worldCache) WriteBack(b []byte) {
 	c.others()
 }
 
-func (c *worldCache) Invalidate(b []byte) { c.others(); c.side.Invalidate(b) }
+func (c *worldCache) Invalidate(b []byte) {
+	c.others()
+	c.side.Invalidate(b)
+	if c.w.looked != nil {
+		c.w.looked(c.node)
+	}
+}
 
 func (c *worldCache) others() {
 	if c.w.interleave && c.w.depth < 3 && c.w.rng.IntN(c.w.odds) == 0 && len(c.w.nodes) > 0 {

@@ -87,9 +87,14 @@ func (m *mortal) stored(n *node) {
 	}
 }
 
-// looked lets a node stand still at times, in the middle of its work: others die, come back and talk meanwhile.
-func (m *mortal) looked(n *node) {
-	if m.doom == 0 || m.rests || m.rng.IntN(1000*len(m.all)) > 0 {
+// looked lets a node stand still at times, in the middle of its work: others die, come back and talk
+// meanwhile. Most often it does so in the middle of a packet.
+func (m *mortal) looked(n *node, at uint64) {
+	odds := 2000 * len(m.all)
+	if h := &n.pool.header; at >= partsAt && h.nodes > 0 && (at-partsAt)%h.part() >= h.ringsAt() {
+		odds /= 20
+	}
+	if m.doom == 0 || m.rests || m.rng.IntN(odds) > 0 {
 		return
 	}
 	m.rests = true
@@ -172,7 +177,8 @@ func (m *mortal) reach() bool {
 	for i, n := range m.all {
 		for j := range following {
 			to := m.all[(i+1+j)%len(m.all)]
-			if n == nil || to == nil || !n.reaches(to) {
+			there := n != nil && to != nil && n.pool.links != nil // it may stand still while it joins
+			if !there || !n.reaches(to) {
 				up = false
 			}
 		}

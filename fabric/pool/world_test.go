@@ -40,19 +40,19 @@ type world struct {
 	interleave bool
 	odds       int // one of so many loads and stores does so
 	depth      int
-	evict      bool               // caches drop lines at any time
-	unnumbered int                // nodes that were made without a number
-	quiet      bool               // engines send nothing
-	byNeed     bool               // rings are opened by the tests, not between all nodes
-	late       time.Duration      // how much longer than they choose their pauses are
-	paced      bool               // nodes make the pauses that they choose, and do not run in each tick
-	lazy       int                // engines send in one step of so many only, so that rings do not go round
-	around     func(*node) func() // called by the loops of a node, which defer what it returns
-	looked     func(*node)        // called after a node has invalidated lines
-	stored     func(*node)        // called before and after a node writes lines back
-	sums       Sums               // of nodes that say nothing of check sums
-	checked    bool               // after each look, what others see of each link is compared with the link
-	same       *sameSize          // what engines send in each step; nil: something random
+	evict      bool                // caches drop lines at any time
+	unnumbered int                 // nodes that were made without a number
+	quiet      bool                // engines send nothing
+	byNeed     bool                // rings are opened by the tests, not between all nodes
+	late       time.Duration       // how much longer than they choose their pauses are
+	paced      bool                // nodes make the pauses that they choose, and do not run in each tick
+	lazy       int                 // engines send in one step of so many only, so that rings do not go round
+	around     func(*node) func()  // called by the loops of a node, which defer what it returns
+	looked     func(*node, uint64) // called after a node has invalidated lines at an offset
+	stored     func(*node)         // called before and after a node writes lines back
+	sums       Sums                // of nodes that say nothing of check sums
+	checked    bool                // after each look, what others see of each link is compared with the link
+	same       *sameSize           // what engines send in each step; nil: something random
 }
 
 // sameSize is so many packets with so many bytes of payload, a multiple of 8.
@@ -517,7 +517,8 @@ func (c *worldCache) Invalidate(b []byte) {
 	c.others()
 	c.side.Invalidate(b)
 	if c.w.looked != nil {
-		c.w.looked(c.node)
+		at, _ := c.side.Offset(b)
+		c.w.looked(c.node, at)
 	}
 }
 

@@ -98,6 +98,9 @@ func (m *Memory) Side(name string, seed uint64) *Side {
 // Bytes returns the memory as this host sees it.
 func (s *Side) Bytes() []byte { return s.region.Bytes()[:len(s.m.mem)] }
 
+// Offset returns where bytes of this side are in the memory.
+func (s *Side) Offset(b []byte) (at uint64, ok bool) { return s.region.Offset(b) }
+
 // Write changes the memory itself, as a host that writes wherever it likes.
 func (m *Memory) Write(at int, b []byte) {
 	m.mu.Lock()

@@ -12,8 +12,9 @@
 //	idle       measures the engines while the queue pairs rest, and again after they are closed and the pool
 //	           has its rings back
 //	new        starts one engine more; over a pool, waits until all others know it
-//	kill       kills each fourth engine at one time, in the middle of the rounds of the others
-//	return     starts those again, connects their queue pairs anew, and exchanges data between all
+//	kill       kills each fourth engine at one time, while the others write at a steady rate
+//	return     starts those again, and connects their queue pairs anew, while the others write; then all
+//	           exchange data in rounds
 //
 // Or it connects each engine with each other, all at once, and measures that in place of the rest:
 //
@@ -21,6 +22,12 @@
 //
 // In a round each node writes to each neighbour's memory and sends it a message. It compares all that has
 // come with what the neighbours of this round have to write and to send.
+//
+// In the steps kill and return each node that lives writes to one neighbour after the other, at a rate that
+// leaves most of the machine free: each write wakes two engines, and an engine that was woken polls for a
+// while. The waits of all writes are reported for four phases of the same length: before the kill, from the
+// kill on, from the return on, and after it. The last one shows how much two measurements of the same differ.
+// A wait begins when the write was due, so one that was due while another one was under way counts, too.
 //
 // # Verdict
 //
@@ -34,6 +41,7 @@
 //	engine.go   an engine, a process
 //	node.go     the client of an engine: its memory and its queue pairs
 //	round.go    a round of data
+//	pace.go     writes at a steady rate, and how long they wait
 //	mesh.go     all with all
 //	hosts.go    the hosts of engines that use RoCE, and their network
 //	measure.go  what the engines take

@@ -66,6 +66,7 @@ func measure(nodes []*node, d time.Duration) (u Use, err error) {
 // A used is what an engine has used until now.
 type used struct {
 	seconds float64        // of the processor
+	waited  float64        // seconds in which its threads could run, and had no processor
 	slept   map[string]int // how often each thread has slept
 }
 
@@ -90,20 +91,32 @@ func (e *engine) used() (used, error) {
 		if err == nil { // the thread has not ended
 			u.slept[t.Name()] = k
 		}
+		u.waited += waited(dir + "/task/" + t.Name() + "/schedstat")
 	}
 	return u, nil
 }
 
-// seconds returns the seconds of processor that the engines have used.
-func seconds(nodes []*node) (sum float64, err error) {
+// waited returns the seconds that a thread has waited for a processor, by its schedstat; 0 if it has ended.
+func waited(path string) float64 {
+	b, err := os.ReadFile(path)
+	f := strings.Fields(string(b)) // nanoseconds that it ran, nanoseconds that it waited, slices
+	if err != nil || len(f) < 2 {
+		return 0
+	}
+	ns, _ := strconv.ParseUint(f[1], 10, 64)
+	return float64(ns) / 1e9
+}
+
+// sum returns what the engines have used together, without how often threads have slept.
+func sum(nodes []*node) (all used, err error) {
 	for _, n := range nodes {
 		u, err := n.used()
 		if err != nil {
-			return 0, err
+			return all, err
 		}
-		sum += u.seconds
+		all.seconds, all.waited = all.seconds+u.seconds, all.waited+u.waited
 	}
-	return sum, nil
+	return all, nil
 }
 
 // field returns the number behind a name in a file of /proc.

@@ -13,7 +13,7 @@ import (
 
 // mesh connects each node with each other, and measures that. No other step can follow.
 func (r *rack) mesh() error {
-	before, err := seconds(r.nodes)
+	before, err := sum(r.nodes)
 	if err != nil {
 		return err
 	}
@@ -23,12 +23,12 @@ func (r *rack) mesh() error {
 			return err
 		}
 		took := time.Since(began)
-		now, err := seconds(r.nodes)
+		now, err := sum(r.nodes)
 		if err != nil {
 			return err
 		}
 		queues := 2 * r.pairs()
-		each := time.Duration((now - before) / float64(max(queues, 1)) * float64(time.Second))
+		each := time.Duration((now.seconds - before.seconds) / float64(max(queues, 1)) * float64(time.Second))
 		before = now
 		r.Log("%s: %v, of which the engines used %v for each of %d queue pairs", name,
 			took.Round(time.Millisecond), each.Round(time.Microsecond), queues)

@@ -20,6 +20,8 @@ var (
 	engines = flag.Int("engines", 24, "engines")
 	rounds  = flag.Int("rounds", 3, "rounds of data in each step")
 	idle    = flag.Duration("idle", time.Second, "how long each measurement takes")
+	every   = flag.Duration("every", 100*time.Millisecond, "how often a node writes while others are killed and come back")
+	phase   = flag.Duration("phase", 3*time.Second, "how long each measurement of these writes takes")
 	quiet   = flag.Duration("quiet", 0, "how long to wait until the rings of closed queue pairs are given back")
 	size    = flag.String("size", "", "of the pool (default: 2 MiB for each node)")
 	program = flag.String("program", "", "nicless, whose engines are used (default: this program)")
@@ -42,8 +44,8 @@ func config(t *testing.T) Config {
 	dir, err := os.MkdirTemp("/dev/shm", "rack")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	return Config{Engines: *engines, Dir: dir, Program: *program, Rounds: *rounds, Idle: *idle, Quiet: *quiet,
-		Log: t.Logf}
+	return Config{Engines: *engines, Dir: dir, Program: *program, Rounds: *rounds, Idle: *idle, Every: *every,
+		Phase: *phase, Quiet: *quiet, Log: t.Logf}
 }
 
 // Engines over one pool exchange data that is right, before, while and after a fourth of them dies and comes

@@ -19,9 +19,6 @@ import (
 // fault.
 const patience = 2 * time.Minute
 
-// deathTime is longer than the others need to find that an engine is dead.
-const deathTime = 3 * time.Second
-
 // A Config says how large the rack is.
 type Config struct {
 	Engines int           // 3 at least
@@ -32,6 +29,8 @@ type Config struct {
 	Program string        // nicless, whose engines are used; "": this program, with EngineArgument
 	Rounds  int           // of data in each step
 	Idle    time.Duration // how long each measurement takes
+	Every   time.Duration // how often each node writes in the step kill, to one neighbour after the other
+	Phase   time.Duration // how long each measurement of that step takes
 	Quiet   time.Duration // how long the pool gets until rings are given back; 0: not at all
 	Log     func(format string, arguments ...any)
 }
@@ -289,8 +288,8 @@ func (n *node) knows(device uint64) (since time.Time, knows bool) {
 	return since, false
 }
 
-// kill kills each fourth engine while the others exchange data, lets it come back, and lets all exchange
-// data.
+// kill kills each fourth engine while the others write at a steady rate, lets it come back, and lets all
+// exchange data.
 func (r *rack) kill() error {
 	last := r.nodes[len(r.nodes)-1] // the new one, which has one neighbour
 	if err := r.disconnect([]*node{last}); err != nil {
@@ -306,10 +305,36 @@ func (r *rack) kill() error {
 			left = append(left, n)
 		}
 	}
-	if _, err := r.exchange(left, lives, "data before the kill"); err != nil {
+	before, err := r.pace(left, lives, func() error { return nil })
+	if err != nil {
 		return err
 	}
-	for _, n := range left { // queue pairs with those that die have work under way
+	r.Log("%d nodes write each %v before the kill: %v", len(left), r.Every, before)
+	report := func(what string, w *Waits, err error) error {
+		if err == nil {
+			r.Log("%s: %s: %v", what, w.over(before), w)
+		}
+		return err
+	}
+	w, err := r.pace(left, lives, func() error { return killAll(dead, left, dies) })
+	if err := report(fmt.Sprintf("%d are killed", len(dead)), w, err); err != nil {
+		return err
+	}
+	w, err = r.pace(left, lives, func() error { return r.comeBack(dead, left, dies) })
+	if err := report("they come back", w, err); err != nil {
+		return err
+	}
+	w, err = r.pace(left, lives, func() error { return nil })
+	if err := report("after the return", w, err); err != nil {
+		return err
+	}
+	_, err = r.exchange(r.nodes[:len(r.nodes)-1], all, "data between all, after the return")
+	return err
+}
+
+// killAll kills engines while queue pairs of others with them have work under way.
+func killAll(dead, left []*node, dies func(*node) bool) error {
+	for _, n := range left {
 		for _, e := range n.among(dies) {
 			if err := e.post(0); err != nil {
 				return err
@@ -322,33 +347,18 @@ func (r *rack) kill() error {
 	for _, n := range dead {
 		<-n.ended
 	}
-	var longest time.Duration
-	for end := time.Now().Add(deathTime); time.Now().Before(end); {
-		took, err := r.exchange(left, lives, "")
-		if err != nil {
-			return err
-		}
-		longest = max(longest, took)
-	}
-	r.Log("data between those that live, %d killed: rounds for %v, the longest wait of a node %v",
-		len(dead), deathTime, longest.Round(time.Millisecond))
-	return r.comeBack(dead, left, dies, lives)
+	return nil
 }
 
-// comeBack starts the dead engines again.
-func (r *rack) comeBack(dead, left []*node, dies, lives func(*node) bool) error {
+// comeBack starts the dead engines again, and connects anew what was connected with them.
+func (r *rack) comeBack(dead, left []*node, dies func(*node) bool) error {
 	for _, n := range dead {
 		_ = n.ctx.Close()
 		if err := n.engine.start(&r.Config); err != nil {
 			return err
 		}
 	}
-	opened := make(chan error, 1)
-	go func() { opened <- each(dead, (*node).open) }()
-	if _, err := r.exchange(left, lives, "data between those that live, while the others come back"); err != nil {
-		return err
-	}
-	if err := <-opened; err != nil {
+	if err := each(dead, (*node).open); err != nil {
 		return err
 	}
 	for _, n := range left {
@@ -367,12 +377,8 @@ func (r *rack) comeBack(dead, left []*node, dies, lives func(*node) bool) error 
 		}
 		return nil
 	})
-	if err == nil {
-		err = each(r.nodes, (*node).connect)
-	}
 	if err != nil {
 		return err
 	}
-	_, err = r.exchange(r.nodes, all, "data between all, after the return")
-	return err
+	return each(r.nodes, (*node).connect)
 }

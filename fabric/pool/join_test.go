@@ -83,7 +83,8 @@ func TestOtherVersion(t *testing.T) {
 	sum(w.heap.Bytes()[:headerSize])
 	for _, number := range []int{0, 1, AnyNode} {
 		_, err := w.start(Config{Node: number, Wait: 20 * time.Millisecond})
-		require.ErrorContains(t, err, "it has another version: 2; this is version 3, or 4 with check sums: engines of one release share a pool, so end the others and remove the file")
+		require.ErrorContains(t, err, "it has another version: 2; this is version 3, or 4 with check sums: engines of one release share a pool, so end the others and remove the file, or name another one")
+		require.NotContains(t, err.Error(), "is node 0 running")
 	}
 }
 
@@ -99,7 +100,7 @@ func TestPoolLargerThanMemory(t *testing.T) {
 	w.mustStart(Config{Node: 0})
 	_, err := w.start(Config{Node: 1, Size: 1 << 20, Wait: time.Millisecond})
 	require.ErrorContains(t, err, "it is larger than the memory: 8327168 bytes; ")
-	require.ErrorContains(t, err, "1048576 are mapped here")
+	require.ErrorContains(t, err, "1048576 are mapped here; give this node the same size= and offset= as the node that formatted it, and the same file")
 }
 
 // A node's options must agree with the pool. Node 0 formats a pool anew, but not under the
@@ -122,10 +123,11 @@ func TestOptionsAgree(t *testing.T) {
 		row.cfg.Wait = time.Millisecond
 		_, err := w.start(row.cfg)
 		require.ErrorContains(t, err, row.err)
+		require.ErrorContains(t, err, "; ask for what it is, or end its engines and let node 0 format it as this node needs it")
 	}
 	w.kill(a)
 	_, err := w.start(Config{Node: 0, Nodes: 4})
-	require.EqualError(t, err, "it has nodes=3, and nodes=4 is asked for, and it is in use by node 1; end these engines, or ask for what it is")
+	require.EqualError(t, err, "it does not suit this node: it has nodes=3, and nodes=4 is asked for, and it is in use by node 1; end these engines, or ask for what it is")
 	w.until(time.Second, func() bool { return !b.up(0) }, "node 0 is gone")
 	b.paused = true // it does not live now, but comes back
 	a = w.mustStart(Config{Node: 0, Nodes: 4, Slots: 128})

@@ -75,6 +75,7 @@ var (
 	errVersion  = errors.New("it has another version")
 	errDamaged  = errors.New("its header is damaged")
 	errTooLarge = errors.New("it is larger than the memory")
+	errUnsuited = errors.New("it does not suit this node")
 )
 
 // put writes the header. The line is:

@@ -49,14 +49,14 @@ func plan(cfg *Config, memory uint64) (header, error) {
 	return h, h.check(memory)
 }
 
-// suits returns an error if a pool that is formatted already is not what cfg asks for.
+// suits returns an error, errUnsuited, if a pool that is formatted already is not what cfg asks for.
 func (h *header) suits(cfg *Config) error {
 	differs := func(what string, has, want int) error {
-		return fmt.Errorf("it has %s=%d, and %s=%d is asked for", what, has, what, want)
+		return fmt.Errorf("%w: it has %s=%d, and %s=%d is asked for", errUnsuited, what, has, what, want)
 	}
 	switch {
 	case cfg.Node >= h.nodes:
-		return fmt.Errorf("it has %d nodes, 0 to %d, and this is to be node %d", h.nodes, h.nodes-1, cfg.Node)
+		return fmt.Errorf("%w: it has %d nodes, 0 to %d, and this is to be node %d", errUnsuited, h.nodes, h.nodes-1, cfg.Node)
 	case cfg.Nodes != 0 && cfg.Nodes != h.nodes:
 		return differs("nodes", h.nodes, cfg.Nodes)
 	case cfg.Slots != 0 && cfg.Slots != h.ring.Slots:
@@ -64,13 +64,13 @@ func (h *header) suits(cfg *Config) error {
 	case cfg.Data != 0 && cfg.Data != h.ring.Data:
 		return differs("data", h.ring.Data, cfg.Data)
 	case cfg.Incoherent && !h.incoherent:
-		return fmt.Errorf("it was formatted for hosts with coherent caches: the node that formats it needs coherence=none too")
+		return fmt.Errorf("%w: it was formatted for hosts with coherent caches: the node that formats it needs coherence=none too", errUnsuited)
 	case cfg.Coherent && !h.coherent && !h.incoherent:
-		return fmt.Errorf("it was formatted for one host: the node that formats it needs coherence=full too")
+		return fmt.Errorf("%w: it was formatted for one host: the node that formats it needs coherence=full too", errUnsuited)
 	case cfg.Sums == SumsOn && !h.sums:
-		return fmt.Errorf("its packets have no check sums: the node that formats it needs sums=on too")
+		return fmt.Errorf("%w: its packets have no check sums: the node that formats it needs sums=on too", errUnsuited)
 	case cfg.Sums == SumsOff && h.sums:
-		return fmt.Errorf("its packets have check sums, and sums=off is asked for: the node that formats it needs sums=off too")
+		return fmt.Errorf("%w: its packets have check sums, and sums=off is asked for: the node that formats it needs sums=off too", errUnsuited)
 	}
 	return nil
 }

@@ -127,7 +127,8 @@ func (p *Pool) watch() {
 // or that another engine has: then it takes another one, if it was given none.
 func (p *Pool) rejoin(h header) {
 	p.leave("the pool was formatted anew")
-	err := fmt.Errorf("it has %d nodes now, 0 to %d, and this is node %d", h.nodes, h.nodes-1, p.number)
+	err := fmt.Errorf("it has %d nodes now, 0 to %d, and this is node %d: start it with another node=, or none",
+		h.nodes, h.nodes-1, p.number)
 	if p.number < h.nodes {
 		err = p.claim(p.run, &h)
 	}

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -29,12 +30,25 @@ func (w *waiting) tick(ctx context.Context, cfg *Config, t timer, why error) err
 	waited := now.Sub(w.began)
 	switch {
 	case waited >= cfg.Wait:
-		return fmt.Errorf("no pool after %v: %w; is node 0 running, with the same file and offset=?", waited.Round(time.Millisecond), why)
+		return fmt.Errorf("no pool after %v: %w; %s", waited.Round(time.Millisecond), why, cure(why))
 	case waited >= patience && !w.warned:
 		w.warned = true
 		w.log(ctx, slog.LevelWarn, cfg, why)
 	}
 	return t.Sleep(ctx, tick)
+}
+
+// cure returns what to do about a pool that did not become what this node needs.
+func cure(why error) string {
+	switch {
+	case errors.Is(why, errUnsuited):
+		return "ask for what it is, or end its engines and let node 0 format it as this node needs it"
+	case errors.Is(why, errTooLarge):
+		return "give this node the same size= and offset= as the node that formatted it, and the same file"
+	case errors.Is(why, errVersion):
+		return "node 0 formats the pool when that is done"
+	}
+	return "is node 0 running, with the same file and offset=?"
 }
 
 func (w *waiting) log(ctx context.Context, level slog.Level, cfg *Config, why error) {

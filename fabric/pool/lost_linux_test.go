@@ -129,21 +129,24 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
-// A node that was given no number takes another one if its own pages are lost.
+// A node that was given no number takes another one if a page of its own is lost for ever: that of its life,
+// its board, or pairs of its table.
 func TestLostNodeMoves(t *testing.T) {
-	w, n := lossyWorld(t, 3, Config{Node: AnyNode, Slots: 8, Data: 4096, MTU: 1024})
-	for _, a := range n {
-		a.number = a.pool.number
+	for _, at := range []uint64{0, boardAt, pairsAt} {
+		w, n := lossyWorld(t, 3, Config{Node: AnyNode, Slots: 8, Data: 4096, MTU: 1024})
+		for _, a := range n {
+			a.number = a.pool.number
+		}
+		talk(t, w, n[0], n[1])
+		talk(t, w, n[0], n[2])
+		before := n[1].pool.number
+		w.lose(n[1].pool.part+at, shm.PageSize)
+		w.until(20*time.Second, func() bool { return n[1].pool.lost == "" && n[1].pool.number != before }, "another number")
+		n[1].number = n[1].pool.number
+		w.until(time.Second, func() bool { return n[0].link(n[1].number).alive }, "it is seen")
+		talk(t, w, n[0], n[1])
+		same(t, w, n[0], n[2])
 	}
-	talk(t, w, n[0], n[1])
-	talk(t, w, n[0], n[2])
-	before := n[1].pool.number
-	w.lose(n[1].pool.part, shm.PageSize)
-	w.until(10*time.Second, func() bool { return n[1].pool.lost == "" && n[1].pool.number != before }, "another number")
-	n[1].number = n[1].pool.number
-	w.until(time.Second, func() bool { return n[0].link(n[1].number).alive }, "it is seen")
-	talk(t, w, n[0], n[1])
-	same(t, w, n[0], n[2])
 }
 
 // A pool whose header is lost goes on, and so does one in whose other parts memory is lost.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/nicless/nicless/fabric"
-	"github.com/nicless/nicless/fabric/ucx"
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
@@ -17,7 +16,7 @@ import (
 type Report struct {
 	Link  string
 	Why   string   `json:",omitempty"` // why a link that opens by itself is open
-	About string   `json:",omitempty"` // of a network interface or UCX: what it is, and its counts
+	About string   `json:",omitempty"` // of a pool, a network interface or UCX: what it is, and its counts
 	Notes []string `json:",omitempty"` // what was dropped, and why, in sentences
 
 	// Strangers is how many packets the queue pairs of this engine were given from addresses that nobody here
@@ -32,8 +31,8 @@ func (t *Table) Report() (list []Report) {
 	s := t.current.Load()
 	for _, l := range s.links {
 		r := Report{Link: l.Name(), Peers: l.Peers()}
-		if u, ok := l.(*ucx.Carrier); ok {
-			r.About = u.About()
+		if a, ok := l.(interface{ About() string }); ok {
+			r.About = a.About()
 		}
 		list = append(list, r)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -52,6 +53,7 @@ func attachNow(cfg *Config) (*shm.Region, error) {
 		}
 		// Before a file is left that is too small for others.
 		m.fits = func(size uint64) error { _, err := plan(cfg, size); return err }
+		m.begins = mayBePool
 	}
 	return m.Map()
 }
@@ -67,7 +69,8 @@ type Memory struct {
 	// Size. 0: it is not made longer.
 	Make uint64
 
-	fits func(size uint64) error // checks the size before a file is made longer; can be nil
+	fits   func(size uint64) error  // checks the size before a file is made longer; can be nil
+	begins func(first []byte) error // checks what an ordinary file has already; can be nil
 }
 
 // Map maps the memory. The error wraps errNotYet if the file is missing or shorter than that, and another
@@ -91,6 +94,11 @@ func (m *Memory) Map() (*shm.Region, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.begins != nil && what.grow {
+		if err := m.readFirst(f); err != nil {
+			return nil, err
+		}
+	}
 	if m.Make != 0 && what.grow && (what.size <= m.Offset || what.size < m.Offset+m.Size) {
 		if err := m.grow(f, &what); err != nil {
 			return nil, err
@@ -107,6 +115,16 @@ func (m *Memory) Map() (*shm.Region, error) {
 		return nil, fmt.Errorf("map %d bytes of %s from %d on: %w", size, what.kind, m.Offset, err)
 	}
 	return r, nil
+}
+
+// readFirst lets begins check the first bytes of the memory.
+func (m *Memory) readFirst(f *os.File) error {
+	first := make([]byte, readBytes)
+	n, err := f.ReadAt(first, int64(m.Offset))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return m.begins(first[:n])
 }
 
 // grow makes the file longer.

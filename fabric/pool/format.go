@@ -20,16 +20,12 @@ func (p *Pool) prepare(ctx context.Context) (header, error) {
 				return h, nil
 			}
 		}
-		if errors.Is(err, errVersion) {
-			return h, err // nobody here knows where its nodes are, and whether they live
+		if errors.Is(err, errVersion) || errors.Is(err, errTooLarge) {
+			return h, err // nobody here sees all of its nodes, and whether they live
 		}
 		if h.identity != 0 { // it is a pool. Its nodes may live.
-			others, live := p.living(ctx, &h)
-			if live != nil {
-				return h, live
-			}
-			if len(others) > 0 {
-				return h, fmt.Errorf("%w, and it is in use by %s; end these engines, or ask for what it is", err, strings.Join(others, " and "))
+			if used := p.used(ctx, &h, err); used != nil {
+				return h, used
 			}
 		}
 		h, err = plan(&p.cfg, uint64(len(p.view.mem)))
@@ -76,15 +72,25 @@ func (p *Pool) format(h *header) {
 	p.view.writeBack(0, headerSize)
 }
 
-// await waits until another node has formatted the pool.
+// await waits until another node has formatted the pool. If nodes live in one that is not what this node asks
+// for, nobody will format it, and there is nothing to wait for.
 func (p *Pool) await(ctx context.Context) (header, error) {
+	var refused header // a pool in which nobody lived
 	for {
 		h, err := p.readHeader()
 		if err == nil {
-			err = h.suits(&p.cfg)
+			if err = h.suits(&p.cfg); err == nil {
+				return h, nil
+			}
+			if h != refused {
+				if used := p.used(ctx, &h, err); used != nil {
+					return h, used
+				}
+				refused = h
+			}
 		}
-		if err == nil {
-			return h, nil
+		if errors.Is(err, errTooLarge) {
+			return h, err
 		}
 		if err := p.waiting.tick(ctx, &p.cfg, p.time, err); err != nil {
 			return h, err
@@ -99,6 +105,15 @@ func (p *Pool) readHeader() (header, error) {
 	var b [headerSize]byte
 	p.view.read(0, b[:])
 	return parseHeader(&b, uint64(len(p.view.mem)))
+}
+
+// used returns an error if nodes live in a pool that this node cannot use. why says what is wrong with it.
+func (p *Pool) used(ctx context.Context, h *header, why error) error {
+	others, err := p.living(ctx, h)
+	if err == nil && len(others) > 0 {
+		err = fmt.Errorf("%w, and it is in use by %s; end these engines, or ask for what it is", why, strings.Join(others, " and "))
+	}
+	return err
 }
 
 // living names the nodes other than this one whose heartbeats move, after looking for Config.Dead.

@@ -45,7 +45,8 @@ func (p *Pool) claim(ctx context.Context, h *header) error {
 	if before.state != statePresent || before.identity != h.identity {
 		return nil
 	}
-	p.cfg.Log.Warn("this node was left without a farewell, or lives in another engine; its heartbeat is watched", "link", p.Name(), "most", p.cfg.Dead)
+	p.cfg.Log.Warn("this node was left without a farewell, or lives in another engine; its heartbeat is watched",
+		"link", p.Name(), "node", p.number, "most", p.cfg.Dead)
 	for c := (clock{}); c.look(p.time.Now()) < p.cfg.watchTime(); {
 		if err := p.time.Sleep(ctx, tick); err != nil {
 			return err
@@ -64,7 +65,11 @@ func (p *Pool) who() string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf(": it is engine %016x %q", d.guid, d.name)
+	name := ""
+	if d.name != "" {
+		name = fmt.Sprintf(" %q", d.name)
+	}
+	return fmt.Sprintf(": it is engine %016x%s", d.guid, name)
 }
 
 // join makes this engine a node of the pool. All links are down at first. The table of pairs is blank before
@@ -79,7 +84,7 @@ func (p *Pool) join(h header) {
 	p.part, p.share, p.fences, p.sessions = h.partAt(p.number), newShare(&h), nil, 0
 	p.links, p.unseen, p.turn = make([]*link, h.nodes), make([]time.Duration, h.nodes), 0
 	p.stale = nil
-	p.state.Store(newState(h.nodes))
+	p.state.Store(newState(p.number, h.nodes))
 	p.ousted.Store(false)
 	if !h.incoherent {
 		p.view.cache = nil

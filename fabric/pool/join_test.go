@@ -99,8 +99,22 @@ func TestPoolLargerThanMemory(t *testing.T) {
 	w := newWorld(t, 1)
 	w.mustStart(Config{Node: 0})
 	_, err := w.start(Config{Node: 1, Size: 1 << 20, Wait: time.Millisecond})
-	require.ErrorContains(t, err, "it is larger than the memory: 8327168 bytes; ")
-	require.ErrorContains(t, err, "1048576 are mapped here; give this node the same size= and offset= as the node that formatted it, and the same file")
+	require.ErrorContains(t, err, "the pool is larger than the memory: 8327168 bytes; ")
+	require.ErrorContains(t, err, "1048576 are mapped here")
+}
+
+// A node that maps less than a pool has does not format it anew: it does not see all nodes, so it does not
+// know whether they live.
+func TestPoolLargerThanMemoryOfTheFirst(t *testing.T) {
+	w := newWorld(t, 1)
+	b := w.mustStart(Config{Node: AnyNode})
+	for _, number := range []int{0, AnyNode} {
+		_, err := w.start(Config{Node: number, Size: 1 << 20})
+		require.EqualError(t, err, "the pool is larger than the memory: 8327168 bytes; 1048576 are mapped here. "+
+			"Ask for as much (size=), with the same offset= as its other nodes, or remove the file when no engine uses it")
+	}
+	w.pass(time.Second)
+	require.Empty(t, b.pool.lost)
 }
 
 // A node's options must agree with the pool. Node 0 formats a pool anew, but not under the
@@ -120,10 +134,11 @@ func TestOptionsAgree(t *testing.T) {
 		{Config{Node: 2, Incoherent: true}, "the node that formats it needs coherence=none too"},
 		{Config{Node: 2, Sums: SumsOn}, "its packets have no check sums: the node that formats it needs sums=on too"},
 	} {
-		row.cfg.Wait = time.Millisecond
+		began := w.now
 		_, err := w.start(row.cfg)
 		require.ErrorContains(t, err, row.err)
-		require.ErrorContains(t, err, "; ask for what it is, or end its engines and let node 0 format it as this node needs it")
+		require.ErrorContains(t, err, ", and it is in use by node 0 and node 1; end these engines, or ask for what it is")
+		require.Less(t, w.now.Sub(began), defaultWait, "it does not wait for a pool that nobody will make")
 	}
 	w.kill(a)
 	_, err := w.start(Config{Node: 0, Nodes: 4})

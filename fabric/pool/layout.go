@@ -74,7 +74,7 @@ var (
 	errBlank    = errors.New("no node has formatted it")
 	errVersion  = errors.New("it has another version")
 	errDamaged  = errors.New("its header is damaged")
-	errTooLarge = errors.New("it is larger than the memory")
+	errTooLarge = errors.New("the pool is larger than the memory")
 	errUnsuited = errors.New("it does not suit this node")
 )
 
@@ -154,7 +154,7 @@ func (h *header) check(memory uint64) error {
 	case h.identity == 0 || h.size != partsAt+uint64(h.nodes)*h.part() || h.room() < 1:
 		return fmt.Errorf("%w: size %d", errDamaged, h.size)
 	case h.size > memory:
-		return fmt.Errorf("%w: %d bytes; %d are mapped here", errTooLarge, h.size, memory)
+		return fmt.Errorf("%w: %d bytes; %d are mapped here. Ask for as much (size=), with the same offset= as its other nodes, or remove the file when no engine uses it", errTooLarge, h.size, memory)
 	}
 	return nil
 }

@@ -46,6 +46,7 @@ type Pool struct {
 	close func() error // unmaps the memory
 
 	waiting waiting // the wait for node 0, until start has ended
+	file    mapped  // whose memory is mapped
 
 	// aside calls a function that may wait for the engine's thread. The heartbeat moves meanwhile.
 	aside func(func())
@@ -116,7 +117,7 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Pool, error) {
 		return nil, fmt.Errorf("pool %s: %w", cfg.Path, err)
 	}
 	p := newPool(dev, cfg, region.Bytes(), systemTimer{})
-	p.close, p.waiting = region.Close, w
+	p.close, p.waiting, p.file = region.Close, w, newMapped(cfg.Path)
 	p.host, p.wakes = bootID(), shm.JoinBarrier() == nil
 	if err := p.guard(func() error { return p.start(ctx) }); err != nil {
 		_ = region.Close()
@@ -142,7 +143,7 @@ func newPool(dev Device, cfg Config, mem []byte, t timer) *Pool {
 	if canFlush {
 		p.view.cache = flusher{} // until the header says whether it is needed
 	}
-	p.state.Store(newState(0))
+	p.state.Store(newState(0, 0))
 	return p
 }
 

@@ -17,6 +17,8 @@ type state struct {
 	lost  atomic.Pointer[string]      // why this node is not in the pool; nil: it is
 	nodes []atomic.Pointer[peerState] // by the number of the node; nil: it has not been seen
 	index index
+
+	number int // of this node
 }
 
 // A peerState is what is known of a node at one time. It is never changed.
@@ -34,7 +36,9 @@ type peerState struct {
 	faults  uint64
 }
 
-func newState(nodes int) *state { return &state{nodes: make([]atomic.Pointer[peerState], nodes)} }
+func newState(number, nodes int) *state {
+	return &state{nodes: make([]atomic.Pointer[peerState], nodes), number: number}
+}
 
 // stateOf returns what is known of a node now.
 func stateOf(l *link) *peerState {

@@ -30,7 +30,7 @@ func (n *node) checkState() {
 func TestIndex(t *testing.T) {
 	const nodes = 40
 	rng := rand.New(rand.NewPCG(1, 1))
-	s, links := newState(nodes), make([]*link, nodes)
+	s, links := newState(0, nodes), make([]*link, nodes)
 	for i := range links {
 		links[i] = &link{peer: i}
 	}
@@ -78,7 +78,7 @@ func TestIndex(t *testing.T) {
 
 // Route finds a node by an address that it keeps while its other addresses change.
 func TestKeptAddressIsFound(t *testing.T) {
-	s, l, kept := newState(2), &link{peer: 1}, Address{LID: 7}
+	s, l, kept := newState(0, 2), &link{peer: 1}, Address{LID: 7}
 	put := func(i int) {
 		s.put(&peerState{link: l, reached: true, guid: 1, addresses: []Address{{LID: uint16(8 + i%2)}, kept}})
 	}

@@ -43,8 +43,6 @@ func cure(why error) string {
 	switch {
 	case errors.Is(why, errUnsuited):
 		return "ask for what it is, or end its engines and let node 0 format it as this node needs it"
-	case errors.Is(why, errTooLarge):
-		return "give this node the same size= and offset= as the node that formatted it, and the same file"
 	case errors.Is(why, errVersion):
 		return "node 0 formats the pool when that is done"
 	}

@@ -21,7 +21,7 @@ var (
 	rounds  = flag.Int("rounds", 3, "rounds of data in each step")
 	idle    = flag.Duration("idle", time.Second, "how long each measurement takes")
 	every   = flag.Duration("every", 100*time.Millisecond, "how often a node writes while others are killed and come back")
-	phase   = flag.Duration("phase", 3*time.Second, "how long each measurement of these writes takes")
+	phase   = flag.Duration("phase", time.Second, "how long each measurement of these writes takes")
 	quiet   = flag.Duration("quiet", 0, "how long to wait until the rings of closed queue pairs are given back")
 	size    = flag.String("size", "", "of the pool (default: 2 MiB for each node)")
 	program = flag.String("program", "", "nicless, whose engines are used (default: this program)")

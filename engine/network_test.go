@@ -77,7 +77,9 @@ func (n *network) send(i int) (done int) {
 	var k packetring.Packet
 	for n.queue > 0 || w.free <= n.now() {
 		ok, err := n.from[i].Next(&k)
-		require.NoError(n.r, err)
+		if err != nil { // require.NoError alone, for each look, took a half of the time of these tests
+			require.NoError(n.r, err)
+		}
 		if !ok {
 			break
 		}
@@ -166,7 +168,9 @@ func (n *network) run(most time.Duration, done func() bool) time.Duration {
 			}
 		}
 		n.r.e.Hooks.HeldClock = next
-		require.Less(n.r, clock.Duration(next-begun), most, "virtual time; %d packets sent, %d lost", n.sent, n.lost)
+		if took := clock.Duration(next - begun); took >= most {
+			require.Less(n.r, took, most, "virtual time; %d packets sent, %d lost", n.sent, n.lost)
+		}
 	}
 	return clock.Duration(n.now() - begun)
 }

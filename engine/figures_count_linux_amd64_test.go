@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"encoding/binary"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,7 +34,7 @@ func (t *tracer) count() (n int, err error) {
 		if err := unix.PtraceSingleStep(t.tid); err != nil {
 			return 0, err
 		}
-		sig, err := t.wait()
+		sig, err := t.waitHere()
 		switch {
 		case err != nil:
 			return 0, err
@@ -42,6 +44,24 @@ func (t *tracer) count() (n int, err error) {
 			n++ // other signals are those of the Go runtime, and can be lost
 		}
 		last = regs.Rip
+	}
+}
+
+// waitHere waits as wait does, for some microseconds. The runtime takes no notice: if it gave the processor
+// of this thread to another thread each time, as it does in longer system calls, a step would take longer.
+func (t *tracer) waitHere() (unix.Signal, error) {
+	for {
+		_, _, e := unix.RawSyscall6(unix.SYS_WAIT4, uintptr(t.tid), uintptr(t.info.Addr()), unix.WALL, 0, 0, 0)
+		status := unix.WaitStatus(binary.LittleEndian.Uint32(t.info.Bytes()))
+		switch {
+		case e == unix.EINTR:
+		case e != 0:
+			return 0, fmt.Errorf("wait4: %w", e)
+		case !status.Stopped():
+			return 0, fmt.Errorf("the thread has ended, status %#x", uint32(status))
+		default:
+			return status.StopSignal(), nil
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ const canTrace = true
 // All methods must be called on one thread.
 type tracer struct {
 	tid  int
-	info *shm.Region // memory for a siginfo
+	info *shm.Region // memory for what the kernel says: a siginfo, or a status
 	call uint64      // address of a system call instruction of the process
 }
 

@@ -105,8 +105,10 @@ func (sh *receiver) serveReadOrAtomic(p *object.Port, q *object.QP, info *packet
 	in, j := &q.Wire.In, sh.begin(p, q, info)
 	// resources, and length
 	switch {
-	case in.Fresh >= in.MostDue(q) || !info.Atomic && j.Request.Length > wqe.MaxMessage:
+	case !info.Atomic && j.Request.Length > wqe.MaxMessage:
 		return sh.outOfPlace(p, q)
+	case in.Fresh >= in.MostDue(q):
+		return sh.tooMany(p, q)
 	case in.Due == len(in.Reads):
 		return object.AnswerNone // the answers to requests that came again take the rest of the ring in.Reads
 	case info.Payload && !operandsFit(&j.Request, len(p.Packet.Payload)):
@@ -127,6 +129,17 @@ func (sh *receiver) serveReadOrAtomic(p *object.Port, q *object.QP, info *packet
 		sh.noteAnswer(p, q, &j.Request, info.Atomic)
 	}
 	return a
+}
+
+// tooMany answers a READ or an atomic beyond those that the peer may request at a time. If the peer agrees on
+// reports and has sent the request before, the request is dropped as if it was lost: it may be part of a READ
+// of which a stranger has made the peer believe that it is executed, and that it may be requested in parts.
+func (sh *receiver) tooMany(p *object.Port, q *object.QP) object.Answer {
+	if l := q.Wire.Losses; p.BTH.Reserved7 != 0 && l != nil && l.Agreed {
+		p.Stats.Duplicates++
+		return object.AnswerNone
+	}
+	return sh.outOfPlace(p, q)
 }
 
 // serveUnreliable serves a packet on an unreliable connection, on which there are no answers. After a gap in

@@ -76,10 +76,9 @@ func TestNames(t *testing.T) {
 			all = append(all, r.begin(from, "ping", "-q", "-c", "3", "-i", "0.1", "-w", "60", to.name+".nicless"))
 		}
 		for _, p := range all {
-			said := p.succeeds()
-			// ping sends until three answers have come: one more than those if the last one takes long.
-			require.Contains(t, said, " 3 received")
-			require.NotContains(t, said, "duplicates")
+			// ping sends until three answers have come, and fails if fewer have before its deadline. More can
+			// come: on a busy machine an answer takes longer than the pause between two requests.
+			require.NotContains(t, p.succeeds(), "duplicates")
 		}
 		all = nil
 	}

@@ -107,6 +107,7 @@ func (l *listener) SetUp(up bool)                                { l.up <- up }
 func (l *listener) SendManagement(uint32, []byte, []byte) error  { return nil }
 func (l *listener) Stats() nic.PortStats                         { return nic.PortStats{} }
 func (l *listener) PathCounts() map[uint32]nic.PathCounts        { return nil }
+func (l *listener) Trim()                                        {}
 func (l *listener) Close() error                                 { return nil }
 
 // A pool's file is made shorter, to different lengths, while the engines sleep and wake each other. They

@@ -159,6 +159,7 @@ func (p *testPort) Arrived()                              {}
 func (p *testPort) SetUp(bool)                            {}
 func (p *testPort) Stats() nic.PortStats                  { return nic.PortStats{} }
 func (p *testPort) PathCounts() map[uint32]nic.PathCounts { return nil }
+func (p *testPort) Trim()                                 {}
 func (p *testPort) Close() error                          { return nil }
 func (p *testPort) SendManagement(_ uint32, head, payload []byte) error {
 	p.sent = append(p.sent, append(append([]byte(nil), head...), payload...))

@@ -180,6 +180,7 @@ func (p *livePort) SendManagement(uint32, []byte, []byte) error {
 func (p *livePort) Stats() nic.PortStats { return nic.PortStats{Received: p.echoes.Load()} }
 
 func (p *livePort) PathCounts() map[uint32]nic.PathCounts { return nil }
+func (p *livePort) Trim()                                 {}
 func (p *livePort) Close() error {
 	p.SetUp(false)
 	return nil

@@ -445,6 +445,7 @@ func (p *port) Stats() nic.PortStats {
 	return nic.PortStats{Up: p.up, Sent: p.sent, Received: p.got, QueuePairs: p.queuePairs}
 }
 func (p *port) PathCounts() map[uint32]nic.PathCounts { return nil }
+func (p *port) Trim()                                 {}
 func (p *port) Close() error                          { p.closed, p.up = true, false; return nil }
 
 // describe lists what each node reports of each other.

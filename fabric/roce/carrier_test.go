@@ -390,3 +390,9 @@ func TestAddressIsProbed(t *testing.T) {
 	l.probe(h.Carrier)
 	require.True(t, l.up(), "without a peer nothing can be tried, and nothing is lost")
 }
+
+// The carrier lets the engine give back memory now and then.
+func TestCarrierTrimsThePort(t *testing.T) {
+	h := startHost(t, Config{lookEvery: time.Millisecond, deaf: true})
+	await.Until(t, "the port is trimmed", func() bool { return h.trims.Load() >= 2 })
+}

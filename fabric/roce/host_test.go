@@ -33,6 +33,7 @@ type host struct {
 	up      atomic.Bool
 	ups     chan bool
 	closed  atomic.Bool
+	trims   atomic.Int32
 }
 
 // An enginePort is the port of a host's engine.
@@ -53,6 +54,7 @@ func (p enginePort) SetUp(up bool) {
 func (p enginePort) SendManagement(uint32, []byte, []byte) error { panic("roce: not used") }
 func (p enginePort) Stats() nic.PortStats                        { return nic.PortStats{} }
 func (p enginePort) PathCounts() map[uint32]nic.PathCounts       { return nil }
+func (p enginePort) Trim()                                       { p.h.trims.Add(1) }
 func (p enginePort) Close() error                                { p.h.closed.Store(true); return nil }
 
 // newHost returns a host with a carrier that is not started.

@@ -15,6 +15,10 @@ const (
 	// dropMTUsEvery is how often the MTUs that sending has taught are dropped, as the kernel
 	// drops them after 10 minutes (net.ipv4.route.mtu_expires).
 	dropMTUsEvery = 10 * time.Minute
+
+	// trimEvery is after how many looks at the network devices the engine gives back memory that it has not
+	// used for a while.
+	trimEvery = 10
 )
 
 // maintain is a goroutine. It notices that network devices or addresses have gone or come back, and that MTUs
@@ -28,7 +32,7 @@ func (c *Carrier) maintain() {
 	var screenDue <-chan time.Time // when the kernel may need new programs although nothing happens
 	var floods floodWatch
 	var neighbours neighbourWatch
-	for {
+	for looks := 0; ; {
 		select {
 		case <-c.stop:
 			return
@@ -57,12 +61,23 @@ func (c *Carrier) maintain() {
 			}
 			neighbours.look(c, time.Now(), (*neighbourTable).full)
 			floods.look(c, time.Now(), c.droppedSoFar(), c.receiver.limits.sources.take)
+			looks++
+			if looks%trimEvery == 0 {
+				c.trim()
+			}
 		}
 		c.mu.Lock()
 		if !c.closed {
 			c.updateUp()
 		}
 		c.mu.Unlock()
+	}
+}
+
+// trim lets the engine give back memory of the port.
+func (c *Carrier) trim() {
+	if port := c.port(); port != nil {
+		port.Trim()
 	}
 }
 

@@ -49,6 +49,7 @@ func (d *testDevice) SetUp(up bool)                               { d.up.Store(u
 func (d *testDevice) SendManagement(uint32, []byte, []byte) error { return nil }
 func (d *testDevice) Stats() nic.PortStats                        { return nic.PortStats{Up: d.up.Load()} }
 func (d *testDevice) PathCounts() map[uint32]nic.PathCounts       { return nil }
+func (d *testDevice) Trim()                                       {}
 func (d *testDevice) Close() error                                { d.closed.Store(true); return nil }
 
 // looks is how often poll looks without a pause: for longer than a packet takes to a process that has a core.

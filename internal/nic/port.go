@@ -96,6 +96,10 @@ type Port interface {
 	// drops the counts of some of the paths that no queue pair uses any more if there are more than 8192.
 	PathCounts() map[uint32]PathCounts
 
+	// Trim gives memory back to the system that the port has not used for 10 seconds. The carrier of a port
+	// that loses packets calls it every few seconds. It may wait.
+	Trim()
+
 	// Close takes the port away from the device. The queue pairs that use it fail as if their
 	// peers did not answer. After Close the device does not touch the rings.
 	Close() error

@@ -162,7 +162,7 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/transport": {
 		"engine/internal/traffic", "engine/internal/execution", "engine/internal/completion", "engine/internal/object", "engine/internal/report",
-		"engine/internal/wheel", "engine/internal/atomics", "engine/internal/inject", "engine/internal/recovery", "engine/internal/codes", "engine/internal/outage",
+		"engine/internal/wheel", "engine/internal/atomics", "engine/internal/inject", "engine/internal/mailbox", "engine/internal/recovery", "engine/internal/codes", "engine/internal/outage",
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {

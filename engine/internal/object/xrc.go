@@ -64,6 +64,9 @@ func (sh *Shard) LeaveTarget(q *QP, c *Client) bool {
 		_ = sh.Ledger.Incur(q.XRC.Others[0].UID, quota.Charge{quota.Memory: WireCost})
 	}
 	q.Client, q.XRC.Others = q.XRC.Others[0], q.XRC.Others[1:]
+	if q.Wire != nil {
+		sh.ChargeEarly(q, q.Wire)
+	}
 	q.setWatched(q.Client.Follows) // another user may watch the new owner
 	sh.Watchdog.Owners.Put(uint64(q.Num), q.Client.Name)
 	if running {

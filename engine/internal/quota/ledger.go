@@ -58,6 +58,27 @@ func (l *Ledger) Take(uid uint32, c Charge) error {
 	return nil
 }
 
+// Try is Take for a user to whom something is charged already, and who is its own payer (Payer). A charge may
+// be below 0. It does not wait, and makes no error: it charges nothing and returns false if the user cannot
+// have that, or while another goroutine uses the ledger.
+func (l *Ledger) Try(payer uint32, c Charge) bool {
+	if !l.mu.TryLock() {
+		return false
+	}
+	defer l.mu.Unlock()
+	if l.users[payer] == nil {
+		return false
+	}
+	has := l.has(payer)
+	for r, n := range c {
+		if n > 0 && has[r]+n > l.limits[r]-l.taken[r]-n {
+			return false
+		}
+	}
+	l.add(payer, payer, c, 1)
+	return true
+}
+
 // Incur charges a user for what the user has already. Descriptors beyond the user's part
 // become a debt. The charge is made in any case. An error says that the user now has so much
 // more than its part that it should get no service. A small excess is no error, so that a

@@ -81,3 +81,19 @@ func TestRangesChangeWhileInUse(t *testing.T) {
 	require.Empty(t, l.users)
 	require.Empty(t, l.others)
 }
+
+// Try charges what Take would, without an error, and does not wait.
+func TestTry(t *testing.T) {
+	l := New(os.DirFS("/"))
+	l.limits = Charge{Descriptors: 6, Memory: 8}
+	require.False(t, l.Try(1, Charge{Memory: 1}), "nothing is charged to the user")
+	require.NoError(t, l.Take(1, Charge{Memory: 1}))
+	require.True(t, l.Try(1, Charge{Memory: 3}))
+	require.False(t, l.Try(1, Charge{Memory: 1}), "4 of 8")
+	require.True(t, l.Try(1, Charge{Memory: -3}))
+	require.Equal(t, Charge{Memory: 1}, l.Taken())
+	l.mu.Lock()
+	require.False(t, l.Try(1, Charge{Memory: 1}), "another goroutine uses it")
+	l.mu.Unlock()
+	require.True(t, l.Try(1, Charge{Memory: 1}))
+}

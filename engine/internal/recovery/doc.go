@@ -17,6 +17,8 @@
 //   - answers.go: which answers to READs are lost, and which are requested again together (Run)
 //   - early.go: which packets that come too early are kept, and when they are reported
 //   - store.go: the memory for those
+//   - account.go: who is charged for it
+//   - rest.go: when the system gets it back
 //   - long.go: what is different on long paths, whose windows follow round trips (package congestion)
 //   - report.go: the form of a report
 package recovery

@@ -16,6 +16,7 @@ type Early struct {
 	bits    []uint64 // a bit for each slot
 	highest uint32   // the highest PSN that has been kept, or that a READ kept stands for; valid if N > 0
 	silent  int      // number of packets kept since the last report
+	account *Account // of the queue pair's user; nil: nobody is charged
 }
 
 const (
@@ -98,7 +99,7 @@ func (e *Early) Keep(s *Store, k *packetring.Packet, expected, psn, n uint32,
 	d := packet.DiffPSN(psn, expected)
 	highest := e.Highest(expected)
 	gap = missing > 0
-	if far := d >= e.reaches() || missing > leap; far || !s.room(e.N, len(k.Payload)) {
+	if far := d >= e.reaches() || missing > leap; far || !s.room(e, len(k.Payload)) {
 		return false, gap
 	}
 	e.slots[e.at(psn)] = s.put(k, psn) + 1
@@ -141,12 +142,12 @@ func (e *Early) Next(s *Store, from, psn uint32, k *packetring.Packet) bool {
 	passed := min(uint32(max(packet.DiffPSN(psn, from), 0)), uint32(len(e.slots)))
 	for i := range passed {
 		if c := e.take(s, from+i); c != 0 {
-			s.drop(c - 1)
+			e.account.give(s.drop(c - 1))
 		}
 	}
 	c := e.take(s, psn)
 	if c != 0 {
-		s.get(c-1, k)
+		e.account.give(s.get(c-1, k))
 	}
 	return c != 0
 }
@@ -173,10 +174,25 @@ func (e *Early) take(s *Store, psn uint32) uint16 {
 func (e *Early) Clear(s *Store) {
 	for i, c := range e.slots {
 		if c != 0 {
-			s.drop(c - 1)
+			e.account.give(s.drop(c - 1))
 			e.slots[i] = 0
 		}
 	}
 	clear(e.bits)
 	e.N, e.silent = 0, 0
+}
+
+// pieces returns how many pieces of s the packets take.
+func (e *Early) pieces(s *Store) (n int) {
+	for _, c := range e.slots {
+		if c != 0 {
+			n += pieces(int(s.packets[c-1].size))
+		}
+	}
+	return n
+}
+
+// Room returns how many more packets of size bytes may be kept.
+func (e *Early) Room(s *Store, size int) int {
+	return min(s.Room(e.N, size), max(e.account.room(len(s.packets)-s.taken), 0)/pieces(size))
 }

@@ -58,12 +58,17 @@ func (s *State) Stretches(store *Store, mtu uint32) {
 	s.reach = min(LongReach, uint32(1)<<(bits.Len32(8*mtu)-1))
 }
 
-// Leave is called when the queue pair leaves its wire.
-func (s *State) Leave() {
-	if s != nil && s.counted {
+// Leave is called when the queue pair leaves its wire. It returns the user to whom so many bytes are
+// refunded.
+func (s *State) Leave() (user uint32, owed int) {
+	if s == nil {
+		return 0, 0
+	}
+	if s.counted {
 		s.store.longs--
 		s.counted = false
 	}
+	return s.leaveAccount(s.store)
 }
 
 // mayStretch reports whether the queue pair may have the memory to reach far.

@@ -14,6 +14,11 @@ type Store struct {
 	free    uint16 // index of the first that is free again, and 1
 	taken   int    // number of pieces that are in use
 	longs   int    // number of queue pairs that reach far; see State.extend
+
+	accounts map[uint32]*Account // by user
+
+	resting bool   // the system takes back the memory, so nothing is kept
+	quiet   uint64 // since when nothing is kept; 0: it is not known
 }
 
 // An earlyPacket is a piece of a packet that has come early. All but next is of its first piece. It has no
@@ -51,6 +56,9 @@ func NewStore() Store {
 // Taken returns how many pieces of memory are in use.
 func (s *Store) Taken() int { return s.taken }
 
+// Used returns the memory for payload that has been in use since it was given back to the system last.
+func (s *Store) Used() []byte { return s.bytes[:s.used*piece] }
+
 // pieces returns how many pieces a payload of n bytes takes.
 func pieces(n int) int { return max((n+piece-1)/piece, 1) }
 
@@ -65,11 +73,14 @@ func (s *Store) Room(n, size int) int {
 	return max((left-4*n)/5+1, each) / each // each makes what is left smaller
 }
 
-// room reports whether a queue pair that keeps n packets may keep another, of size bytes. The others are
-// taken to be as large.
-func (s *Store) room(n, size int) bool {
+// room reports whether e may keep another packet, of size bytes, and charges for it. The others are taken to
+// be as large.
+func (s *Store) room(e *Early, size int) bool {
 	left, each := len(s.packets)-s.taken, pieces(size)
-	return size <= mostPayload && left >= each && n*each <= left/4
+	if s.resting || size > mostPayload || each > left || e.N*each > left/4 {
+		return false
+	}
+	return each <= e.account.room(left) && e.account.take(each)
 }
 
 // put keeps a packet and returns its index. There is room for it.
@@ -86,6 +97,7 @@ func (s *Store) put(k *packetring.Packet, psn uint32) (first uint16) {
 		last = int(i)
 	}
 	c := &s.packets[first]
+	s.quiet = 0
 	c.path, c.n, c.head, c.psn, c.size = k.Path, uint8(k.N), k.Head, psn, uint16(len(k.Payload))
 	return first
 }
@@ -102,8 +114,8 @@ func (s *Store) take() uint16 {
 	return i
 }
 
-// get takes the packet with an index out, into k.
-func (s *Store) get(i uint16, k *packetring.Packet) {
+// get takes the packet with an index out, into k. It returns how many pieces are free again.
+func (s *Store) get(i uint16, k *packetring.Packet) int {
 	c := &s.packets[i]
 	k.Path, k.N, k.Head = c.path, int(c.n), c.head
 	if n := int(c.size); n <= piece {
@@ -116,12 +128,12 @@ func (s *Store) get(i uint16, k *packetring.Packet) {
 		}
 		k.Payload = s.whole[:n]
 	}
-	s.drop(i)
+	return s.drop(i)
 }
 
-// drop gives the memory of the packet with an index back.
-func (s *Store) drop(i uint16) {
-	n := pieces(int(s.packets[i].size))
+// drop gives the memory of the packet with an index back. It returns how many pieces are free again.
+func (s *Store) drop(i uint16) (n int) {
+	n = pieces(int(s.packets[i].size))
 	s.taken -= n
 	for range n {
 		c := &s.packets[i]
@@ -129,4 +141,5 @@ func (s *Store) drop(i uint16) {
 		c.next, s.free = s.free, i+1
 		i = following - 1
 	}
+	return n
 }

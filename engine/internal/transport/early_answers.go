@@ -93,7 +93,7 @@ func (sh *sender) keepAnswer(p *object.Port, w *object.Wire, missing int32) (gap
 	store := &w.Port.Paths.Store
 	kept, gap := s.Kept.Keep(store, &p.Packet, r.UNA, p.BTH.PSN, 1, missing)
 	if !kept {
-		r.Confine(s.Kept.N + store.Room(s.Kept.N, int(w.MTU)))
+		r.Confine(s.Kept.N + s.Kept.Room(store, int(w.MTU)))
 	}
 	w.Divert()
 	return kept && gap

@@ -36,6 +36,7 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 		w.Out.Full = min(w.Out.Full, recovery.Reach)
 		w.Recovery = recovery.NewState(w.Losses, w.Out.Full)
 		w.Recovery.Stretches(&p.Paths.Store, w.MTU)
+		sh.ChargeEarly(q, w)
 		p.Resumed = slices.Grow(p.Resumed, p.Users)
 		sh.queryPeer(p, w.Losses)
 	}
@@ -57,7 +58,7 @@ func (sh *wires) LeaveWire(q *object.QP) {
 		return
 	}
 	sh.dropEarly(w)
-	w.Recovery.Leave()
+	sh.RefundEarly(w.Recovery.Leave())
 	sh.RewindQueue(q)
 	w.Port.Shard.Timers.Disarm(&w.Timer)
 	sh.DropInboundJobs(&w.In)

@@ -1,0 +1,103 @@
+//go:build linux && (amd64 || arm64)
+
+package recovery
+
+// An Account is what the queue pairs of one user keep in a store, and what the user has been charged for
+// that. A user may keep no more than it leaves free, as with the other resources (package quota).
+type Account struct {
+	User uint32
+
+	// try charges the user that many bytes, or refunds them if the number is below 0. It does not wait:
+	// false says that nothing was done, because the user may have no more, or because it would have to wait.
+	try func(bytes int) bool
+
+	wires int  // number of queue pairs
+	taken int  // pieces in use
+	paid  int  // pieces for which the user is charged
+	short bool // the user could not have the last portion
+}
+
+const (
+	// portion is how many pieces are charged together, so that a charge is rare: 256 KiB of payload.
+	portion = 256
+
+	// PortionCost is what a portion costs, in bytes, with the entries of its pieces in Store.packets.
+	PortionCost = portion * (piece + 128)
+)
+
+// take charges for n more pieces. It returns false if the user may not have them.
+func (a *Account) take(n int) bool {
+	if a == nil {
+		return true
+	}
+	for a.taken+n > a.paid {
+		a.short = !a.try(PortionCost)
+		if a.short {
+			return false
+		}
+		a.paid += portion
+	}
+	a.taken += n
+	return true
+}
+
+// give is called when n pieces are free again. A portion stays charged, so that a queue pair that loses
+// packets all the time charges and refunds nothing each time.
+func (a *Account) give(n int) {
+	if a == nil {
+		return
+	}
+	a.taken -= n
+	if a.paid-a.taken >= 2*portion && a.try(-PortionCost) {
+		a.paid -= portion
+	}
+}
+
+// room returns how many more pieces the user may have, of left that are free for all users.
+func (a *Account) room(left int) int {
+	switch {
+	case a == nil:
+		return left
+	case a.short:
+		return min(a.paid-a.taken, (left-a.taken)/2)
+	}
+	return (left - a.taken) / 2
+}
+
+// Charge makes what s keeps count for a user, from now on and until Leave or another Charge. Those charge and
+// refund what is owed then: a number of bytes, for another user.
+func (s *State) Charge(store *Store, user uint32, try func(bytes int) bool) (from uint32, owed int) {
+	if s == nil {
+		return 0, 0
+	}
+	n := s.Early.pieces(store) + s.Kept.pieces(store)
+	s.Early.account.give(n)
+	from, owed = s.leaveAccount(store)
+	a := store.accounts[user]
+	if a == nil {
+		a = &Account{User: user, try: try}
+		if store.accounts == nil {
+			store.accounts = make(map[uint32]*Account)
+		}
+		store.accounts[user] = a
+	}
+	a.wires++
+	a.taken += n // charged with the next packet, because they are in use already
+	s.Early.account, s.Kept.account = a, a
+	return from, owed
+}
+
+// leaveAccount ends what Charge has begun. The caller refunds what is owed to the user from.
+func (s *State) leaveAccount(store *Store) (from uint32, owed int) {
+	a := s.Early.account
+	if a == nil {
+		return 0, 0
+	}
+	s.Early.account, s.Kept.account = nil, nil
+	a.wires--
+	if a.wires > 0 {
+		return a.User, 0
+	}
+	delete(store.accounts, a.User)
+	return a.User, a.paid / portion * PortionCost
+}

@@ -39,7 +39,7 @@ func inNetwork(t *testing.T, addresses ...string) bool {
 	return false
 }
 
-// A program in Go dials a C program over RoCE, which listens for all.
+// A program in Go dials a C program over RoCE, which listens for all, and the other way round.
 func TestNamesOverRoCE(t *testing.T) {
 	if !inNetwork(t, "10.66.0.1/24", "10.66.0.2/24") {
 		return
@@ -65,6 +65,23 @@ func TestNamesOverRoCE(t *testing.T) {
 		require.Equal(t, "listens", lines())
 		peer, err := c.DialName(ctx, "c@10.66.0.1", q, nicless.Connection{}, mr.Remote("go's"))
 		require.NoError(t, err)
+		require.Equal(t, "peer go's of 4096 bytes", lines())
+		write(t, q, cq, mr, &peer)
+		require.Equal(t, "got abcd", lines())
+		require.NoError(t, cmd.Wait())
+		require.NoError(t, q.Close())
+
+		q, err = pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+		require.NoError(t, err)
+		l, err := c.ListenName("go", nicless.ListenConfig{ToAll: true})
+		require.NoError(t, err)
+		cmd = exec.CommandContext(ctx, path, socket, "dial", "go@10.66.0.2")
+		cmd.Stderr = t.Output()
+		lines = start(t, cmd)
+		call, err := l.Accept(ctx)
+		require.NoError(t, err)
+		peer = call.Peer()
+		require.NoError(t, call.Accept(ctx, q, nicless.Connection{}, mr.Remote("go's")))
 		require.Equal(t, "peer go's of 4096 bytes", lines())
 		write(t, q, cq, mr, &peer)
 		require.Equal(t, "got abcd", lines())

@@ -28,12 +28,14 @@ func TestNames(t *testing.T) {
 		mr.Store64(0, 0xabcd)
 		cq, err := c.CreateCQ(nicless.CQConfig{})
 		require.NoError(t, err)
-		for _, how := range []string{"dial", "listen"} {
+		at := fmt.Sprintf("go@%016x", c.Device())
+		for _, way := range [][2]string{{"dial", "go"}, {"dial", at}, {"listen", "c"}} {
+			how := way[0]
 			q, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
 			require.NoError(t, err)
 			l, err := c.ListenName("go", nicless.ListenConfig{})
 			require.NoError(t, err)
-			cmd := exec.CommandContext(ctx, path, socket, how, map[string]string{"dial": "go", "listen": "c"}[how])
+			cmd := exec.CommandContext(ctx, path, socket, how, way[1])
 			cmd.Stderr = t.Output()
 			line := start(t, cmd)
 			var peer nicless.Descriptor
@@ -60,6 +62,20 @@ func TestNames(t *testing.T) {
 		out, err = run(t, path, socket, "listen", "a@b")
 		require.Error(t, err)
 		require.Contains(t, out, `name "a@b" has @ or a space`)
+		out, err = run(t, path, socket, "dial", "go@0123456789abcdef")
+		require.Error(t, err)
+		require.Contains(t, out, `no other program announces "go" to this one`)
+		q, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+		require.NoError(t, err)
+		for _, place := range []string{"", "b", "0000000000000000", "+123456789abcdef", "0.0.0.0", "::", "::ffff:0.0.0.0", "1.2.3",
+			"01.2.3.4", "fe80::1%lo", "b@c"} {
+			const words = "follows the @; the number of an engine (16 hexadecimal digits) or an IP address is possible"
+			_, err = c.DialName(ctx, "go@"+place, q, nicless.Connection{})
+			require.ErrorContains(t, err, words, place)
+			out, err = run(t, path, socket, "dial", "go@"+place)
+			require.Error(t, err)
+			require.Contains(t, out, words, place)
+		}
 	})
 }
 

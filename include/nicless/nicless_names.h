@@ -1,8 +1,11 @@
 /*
  * Connects queue pairs by a name, in one call at each end. A program listens under a
  * name, and others dial it, in C or in Go (Context.ListenName, Context.DialName), on the
- * same engine or on those to which pools and UCX lead. A name for all is also dialled over RoCE
- * by programs in Go, at an address.
+ * same engine or on those to which pools and UCX lead, and over RoCE. These are dialled, as in Go:
+ *
+ *   NAME           the one program that announces it, to this user or to all
+ *   NAME@ENGINE    on the engine with that number, 16 hexadecimal digits
+ *   NAME@ADDRESS   on the engine at that IP address, over RoCE: a name for all
  *
  *   one:    nicless_listen_name(&c, "db", 1);
  *           nicless_accept_name(&c, "db", &qp, &offer, 5000, &peer);
@@ -20,7 +23,10 @@
 
 #include "nicless_verbs.h"
 
+#include <arpa/inet.h>
+
 enum {
+	NICLESS_OP_ADDRESS = 33,
 	NICLESS_OP_SET_PEER = 34,
 	NICLESS_OP_NEXT_ANNOUNCEMENT = 36,
 	NICLESS_OP_ANNOUNCE_TO = 37,
@@ -242,8 +248,53 @@ static inline uint64_t nicless_name_find(const uint8_t *value, size_t size, cons
 	return 0;
 }
 
-/* Finds the one other client that announces a name. */
-static inline int nicless_name_lookup(struct nicless_client *c, const char *name, struct nicless_box_message *to) {
+/* A name that a program dials, and where. */
+struct nicless_target {
+	char name[NICLESS_MAX_NAME + 1];
+	uint64_t engine; /* 0: any */
+	uint8_t gid[16]; /* of an address; 0: none */
+};
+
+static inline int nicless_is_zero(const uint8_t gid[16]) {
+	static const uint8_t zero[16] = {0};
+	return memcmp(gid, zero, sizeof zero) == 0;
+}
+
+/* Reads the number of an engine, and returns 0 if s is none. */
+static inline uint64_t nicless_engine_number(const char *s) {
+	return strspn(s, "0123456789abcdefABCDEF") == 16 && s[16] == 0 ? strtoull(s, 0, 16) : 0;
+}
+
+/* Reads an IP address, and returns 0 if s is none of a host. */
+static inline int nicless_address(const char *s, uint8_t gid[16]) {
+	static const uint8_t v4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, none[4] = {0};
+	memcpy(gid, v4, sizeof v4);
+	if (inet_pton(AF_INET, s, gid + sizeof v4) != 1 && inet_pton(AF_INET6, s, gid) != 1)
+		return 0;
+	return !nicless_is_zero(gid) && (memcmp(gid, v4, sizeof v4) != 0 || memcmp(gid + 12, none, 4) != 0);
+}
+
+/* Reads a name with a place. Context.DialName takes the same. */
+static inline int nicless_target_read(struct nicless_client *c, const char *s, struct nicless_target *t) {
+	const char *at = strchr(s, '@');
+	size_t n = at ? (size_t)(at - s) : strlen(s);
+	memset(t, 0, sizeof *t);
+	if (n > NICLESS_MAX_NAME)
+		return nicless_fail(c, -EINVAL, "name of %zu bytes; 1 to %d are possible", n, NICLESS_MAX_NAME);
+	memcpy(t->name, s, n);
+	if (at && (t->engine = nicless_engine_number(at + 1)) == 0 && !nicless_address(at + 1, t->gid))
+		return nicless_fail(c, -EINVAL,
+		                    "\"%s\" follows the @; the number of an engine (16 hexadecimal digits) or an IP address is possible",
+		                    at + 1);
+	return nicless_name_check(c, t->name);
+}
+
+/* Finds the one other client that announces a name. At an address, its number is not known. */
+static inline int nicless_name_lookup(struct nicless_client *c, const struct nicless_target *t,
+                                      struct nicless_box_message *to) {
+	const char *name = t->name;
+	uint64_t engine = t->engine;
+	uint8_t own[16];
 	struct nicless_announcement_place place, next;
 	uint8_t in[NICLESS_MAX_PAYLOAD];
 	uint64_t box;
@@ -251,6 +302,15 @@ static inline int nicless_name_lookup(struct nicless_client *c, const char *name
 	int error, found = 0;
 	memset(&place, 0, sizeof place);
 	memset(to, 0, sizeof *to);
+	if (!nicless_is_zero(t->gid)) {
+		if ((error = nicless_ask(c, NICLESS_OP_ADDRESS, 0, 0, own, sizeof own)) != 0)
+			return error;
+		if (memcmp(own, t->gid, sizeof own) != 0) {
+			memcpy(to->gid, t->gid, sizeof to->gid);
+			return 0;
+		}
+		engine = c->device.guid;
+	}
 	for (;;) {
 		if ((error = nicless_ask_some(c, NICLESS_OP_NEXT_ANNOUNCEMENT, &place, sizeof place, in, sizeof in, &size)) != 0)
 			return error;
@@ -263,6 +323,8 @@ static inline int nicless_name_lookup(struct nicless_client *c, const char *name
 		if (next.device < place.device || (next.device == place.device && next.client <= place.client))
 			return nicless_fail(c, -EPROTO, "the engine lists announcements out of order");
 		place = next;
+		if (engine != 0 && place.device != engine)
+			continue;
 		if ((box = nicless_name_find(in + 12, size - 12, name)) != 0) {
 			to->device = place.device;
 			to->number = box;
@@ -270,7 +332,7 @@ static inline int nicless_name_lookup(struct nicless_client *c, const char *name
 		}
 	}
 	if (found > 1)
-		return nicless_fail(c, -EINVAL, "%d programs announce \"%s\"", found, name);
+		return nicless_fail(c, -EINVAL, "%d programs announce \"%s\"; dial NAME@ENGINE, if they are not on one engine", found, name);
 	return found ? 0 : nicless_fail(c, -ENOENT, "no other program announces \"%s\" to this one", name);
 }
 
@@ -290,6 +352,12 @@ static inline int nicless_name_connect(struct nicless_client *c, const struct ni
 	return nicless_qp_connect_from(c, q, p->qpn, p->device, p->psn);
 }
 
+/* Reports whether a message comes from the listener. An engine with several addresses answers from one of
+ * them, but the id of the dial, which is random, shows that it is an answer. */
+static inline int nicless_is_from(const struct nicless_box_message *from, const struct nicless_box_message *to) {
+	return to->number ? from->device == to->device && from->number == to->number : !nicless_is_zero(from->gid);
+}
+
 /*
  * Connects q, which is in INIT as nicless_qp_open makes it, with a queue pair of the program that
  * listens under the name. offer is the memory that the peer may use: its addr, length, rkey and name
@@ -299,15 +367,16 @@ static inline int nicless_dial_name(struct nicless_client *c, const char *name, 
                                     const struct nicless_peer *offer, uint32_t milliseconds,
                                     struct nicless_peer *peer) {
 	struct nicless_said dial, in;
+	struct nicless_target target;
 	uint64_t box, began = nicless_milliseconds(), sent = 0;
 	int error, turn;
 	memset(&dial, 0, sizeof dial);
-	if ((error = nicless_name_check(c, name)) != 0 || (error = nicless_box_open(c, &box)) != 0 ||
-	    (error = nicless_name_lookup(c, name, &dial.at)) != 0)
+	if ((error = nicless_target_read(c, name, &target)) != 0 || (error = nicless_box_open(c, &box)) != 0 ||
+	    (error = nicless_name_lookup(c, &target, &dial.at)) != 0)
 		return error;
 	dial.kind = NICLESS_DIAL;
 	dial.id = box ^ (began << 24 | q->qpn); /* the number of the box is random, and with it this one */
-	strcpy(dial.name, name);
+	strcpy(dial.name, target.name);
 	nicless_describe(c, q, offer, &dial);
 	for (;; nicless_nap()) {
 		uint64_t now = nicless_milliseconds();
@@ -322,13 +391,14 @@ static inline int nicless_dial_name(struct nicless_client *c, const char *name, 
 				return error;
 			if (in.at.number == 0)
 				break;
-			if (in.id != dial.id || in.at.device != dial.at.device || in.at.number != dial.at.number)
+			if (in.id != dial.id || !nicless_is_from(&in.at, &dial.at))
 				continue;
 			if (in.kind == NICLESS_REJECT)
 				return nicless_fail(c, -ECONNREFUSED, "the listener has refused: %.*s", (int)in.size,
 				                    (const char *)in.body);
 			if (in.kind != NICLESS_ACCEPT)
 				continue;
+			dial.at = in.at;
 			dial.name[0] = 0;
 			dial.size = 0;
 			if (!nicless_described(&in, q, peer))

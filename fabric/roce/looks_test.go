@@ -77,6 +77,65 @@ func TestLookIsComplete(t *testing.T) {
 	fromOther(100, 8*stepShare) // more than a step checks
 }
 
+// With many local addresses a look asks epoll which sockets have packets. It is complete when all were found,
+// also if those of strangers take all places of an answer of epoll.
+func TestLookAtManyAddresses(t *testing.T) {
+	a, b, other := newHost(t, Config{}), newHost(t, Config{}), newHost(t, Config{})
+	places := len(b.receiveWaiter.events)
+	require.Greater(t, places, mostPolled)
+	addr := freeport.Loopback(t, places+3)
+	for i, at := range addr {
+		h := []*host{a, other, b}[min(i, 2)]
+		stopped(t, h)
+		require.NoError(t, h.AddAddress(at))
+	}
+	locals := *b.locals.Load()
+	require.Len(t, locals, places+1)
+	send := func(from *host, to *local, fd int) {
+		at, psn := addr[0], fromKnown
+		if from == other {
+			at, psn = addr[1], fromStranger
+		}
+		require.True(t, from.put(from.to(at, to.addr).Number, head(packet.MakeOpcode(packet.UD, packet.SendOnly), uint32(psn)), nil))
+		for from.sender.ready() {
+			from.sender.step()
+		}
+		await.Until(t, "the packet arrives", func() bool {
+			n, _, err := unix.Recvfrom(fd, make([]byte, 1<<16), unix.MSG_DONTWAIT|unix.MSG_PEEK)
+			return err == nil && n > 0
+		})
+	}
+	look := func(number uint32, packets int) {
+		for steps := 0; !b.requestLook(number); steps++ {
+			require.Less(t, steps, 1000)
+			b.receiver.step()
+		}
+		known := 0
+		for r, ok := b.took(); ok; r, ok = b.took() {
+			if r.head[packet.BTHSize-1] == byte(fromKnown) {
+				known++
+			}
+		}
+		require.Equal(t, packets, known, "those of known addresses are in the ring")
+	}
+	for _, l := range locals {
+		b.to(l.addr, addr[0])
+	}
+	for _, l := range locals {
+		send(a, l, l.receiver)
+	}
+	look(1, len(locals))
+	if locals[0].group.strangers < 0 {
+		t.Skip("strangers have no socket of their own")
+	}
+	for _, l := range locals[:places] {
+		send(other, l, l.group.strangers)
+	}
+	send(a, locals[places], locals[places].receiver)
+	b.receiver.steps = 0 // known addresses come first
+	look(2, 1)
+}
+
 // A receiver that sleeps looks when the engine requests it.
 func TestLookWakes(t *testing.T) {
 	for _, threads := range []int{1, 2} {

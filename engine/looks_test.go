@@ -49,12 +49,17 @@ func (n *network) answered(p, q *end) (other int) {
 // stop lets time pass in which the engine does not run.
 func (n *network) stop(d time.Duration) { n.r.e.Hooks.HeldClock += clock.Cycles(d) }
 
+// sendsNothing reports whether all that p has sent has completed.
+func (p *end) sendsNothing() bool {
+	return p.q.Wire == nil || p.q.Wire.Out.First == p.q.Wire.Out.Last
+}
+
 // stepsUntil lets the engine take steps with a time between two, in which no packet arrives. It returns how
 // many there were before the first completion of p.
 func (n *network) stepsUntil(p *end, most int, apart time.Duration) int {
 	for i := range most {
 		n.r.e.Step()
-		if p.q.Wire == nil || p.q.Wire.Out.First == p.q.Wire.Out.Last {
+		if p.sendsNothing() {
 			return i
 		}
 		n.stop(apart)
@@ -105,7 +110,7 @@ func TestSilenceEndsInTime(t *testing.T) {
 	n.lose = func(int, *heldPacket) bool { return true }
 	begun := n.now()
 	n.answeredNot(p, q)
-	n.run(time.Second, func() bool { return p.q.Wire == nil || p.q.Wire.Out.First == p.q.Wire.Out.Last })
+	n.run(time.Second, p.sendsNothing)
 	took := clock.Duration(n.now() - begun)
 	require.GreaterOrEqual(t, took, attributeTime)
 	require.Less(t, took, attributeTime+time.Millisecond)
@@ -120,7 +125,7 @@ func TestLookThatNeverCompletes(t *testing.T) {
 	n.lose = func(int, *heldPacket) bool { return true }
 	begun := n.now()
 	n.answeredNot(p, q)
-	n.run(3*time.Second, func() bool { return p.q.Wire == nil || p.q.Wire.Out.First == p.q.Wire.Out.Last })
+	n.run(3*time.Second, p.sendsNothing)
 	took := clock.Duration(n.now() - begun)
 	require.NotZero(t, l.wanted)
 	require.GreaterOrEqual(t, took, attributeTime+time.Second)

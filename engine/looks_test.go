@@ -81,6 +81,33 @@ func TestAnswersInASocketAreFound(t *testing.T) {
 	n.completed(p, 1)
 }
 
+// A peer is probed only after a look at what has come: before that, its answer may wait in a socket. A
+// carrier that does not complete a look delays the first probe by the time after which the peer counts as
+// silent.
+func TestProbeWaitsForALook(t *testing.T) {
+	for _, looks := range []bool{true, false} {
+		var l looking
+		n, p, q := newNetwork(t, l.port(), rackRate, rackDelay, 0, 0)
+		n.rest(5 * time.Millisecond)
+		other := n.answered(p, q)
+		path := p.q.Wire.Losses
+		const apart = 20 * transport.TimerTurns // so many steps in the time
+		silence := clock.Duration(path.RoundTrip.Silence())
+		n.stepsUntil(p, 3*apart/2, silence/apart)
+		require.NotZero(t, l.wanted)
+		require.Zero(t, path.Timeouts)
+		if looks {
+			n.arrive(other)
+			l.runs = true
+			n.completed(p, 1)
+			require.Zero(t, path.Timeouts)
+			continue
+		}
+		n.stepsUntil(p, apart, silence/apart)
+		require.EqualValues(t, 1, path.Timeouts)
+	}
+}
+
 // When both ends stop, as on a computer that is suspended, no time has passed for the peer.
 func TestStopOfBothEndsIsNoTimeout(t *testing.T) {
 	n, p, q := newNetwork(t, roceLike(), rackRate, rackDelay, 0, 0)

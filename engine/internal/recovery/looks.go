@@ -92,11 +92,22 @@ func (a *Absence) Late(by uint64) {
 // as much counts as they were to be apart. So if the thread is always slow, Await is called about 20 times
 // for each timeout.
 func (a *Absence) Await(now, patience uint64) (since, again uint64) {
+	return a.await(now, max(patience, clock.Cycles(leastAwaited)))
+}
+
+// AwaitProbe is Await, called when a peer was silent for so many cycles that it is probed: the wait takes as
+// long at most. Probed ends it.
+func (a *Absence) AwaitProbe(now, silence uint64) (since, again uint64) { return a.await(now, silence) }
+
+// Probed is called when the peer is probed.
+func (a *Absence) Probed() { a.since = 0 }
+
+// await is Await for the time most.
+func (a *Absence) await(now, most uint64) (since, again uint64) {
 	if a.since == 0 {
 		a.since, a.last, a.pause, a.waited = now, now, clock.Cycles(shortest), 0
 	}
 	a.waited += min(now-a.last, a.pause)
-	most := max(patience, clock.Cycles(leastAwaited))
 	if a.waited >= most {
 		return a.since, 0
 	}

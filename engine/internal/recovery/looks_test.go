@@ -54,6 +54,24 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// Before a probe, the wait for a look takes as long as the peer was silent at most.
+func TestAwaitProbe(t *testing.T) {
+	silence := clock.Cycles(time.Millisecond)
+	var a Absence
+	for now := clock.Cycles(time.Hour); now < clock.Cycles(2*time.Hour); now += clock.Cycles(time.Minute) {
+		since, again := a.AwaitProbe(now, silence)
+		require.Equal(t, now, since)
+		began := now
+		for again != 0 {
+			now = again
+			since, again = a.AwaitProbe(now, silence)
+			require.Equal(t, began, since)
+		}
+		require.Equal(t, began+silence, now)
+		a.Probed()
+	}
+}
+
 // Time by which timers were late is given once, and no more than the attribute timeout.
 func TestBack(t *testing.T) {
 	ms := clock.Cycles(time.Millisecond)

@@ -6,18 +6,31 @@ import "github.com/nicless/nicless/engine/internal/object"
 
 // Silence of a peer counts only while this end has run: see recovery.Absence.
 
-// excuses reports whether the time of q's attribute timeout has passed, and the answer may have come although
-// it was not taken: then q's timer runs again. It is called when q's timer has run out.
+// excuses reports whether the answer may have come although it was not taken: then q's timer runs again. It
+// is called when q's timer has run out, because the peer is to be probed or the time of q's attribute timeout
+// has passed. Where hosts shared too few processors, a quarter of all packets were probes for nothing, which
+// take the processor from those that would answer.
 func (sh *wires) excuses(q *object.QP) bool {
 	w, now := q.Wire, sh.Now()
 	s, p, a := w.Recovery, w.Port, &w.Absence
-	if s != nil && now < s.Due || !p.Up {
+	if !p.Up {
 		return false
 	}
-	since, again := a.Await(now, w.Patience)
+	probes := s != nil && now < s.Due
+	var since, again uint64
+	if probes {
+		since, again = a.AwaitProbe(now, w.Losses.RoundTrip.Silence())
+		again = min(again, s.Due)
+	} else {
+		since, again = a.Await(now, w.Patience)
+	}
 	if again != 0 && (!sh.looked(p, since) || w.Resuming) {
 		sh.Timers.Arm(&w.Timer, now, again)
 		return true
+	}
+	if probes {
+		a.Probed()
+		return false
 	}
 	if back := a.Back(w.Patience); s != nil && back != 0 {
 		s.Due = now + back // until then the peer is probed

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sleep"
@@ -91,6 +92,26 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 	rouse()
 	require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
 	t.Logf("asleep %d times of %d", slept, rounds)
+}
+
+// A device that is woken and finds no work does not spin: it sleeps again after a step or two.
+func TestWakeUpWithoutWorkCostsAStep(t *testing.T) {
+	r, p, q := duo(t, Config{})
+	r.e.Hooks.SleepBound, r.e.Hooks.Uncontended = never, true
+	rouse := p.h.wakes()
+	q.h.wakes()
+	r.start()
+	turn := func() (n int) {
+		r.e.DoWith(mailbox.NoWork, func() { n = int(r.d.runner.Loops[0].Sched.Turn) })
+		return n
+	}
+	for range 20 {
+		r.until("asleep", func() bool { return p.h.slept() != 0 })
+		before, sleep := turn(), p.h.slept()
+		rouse()
+		r.until("asleep again", func() bool { return p.h.slept() > sleep })
+		require.Less(t, turn()-before, 16, "a batch of steps would be 256")
+	}
 }
 
 // Control requests, receives and the end of the engine also end a sleep.

@@ -34,11 +34,18 @@ func IdlePolicy(want object.Idle, canMonitor bool, quota float64, j *journal.Jou
 	return object.IdleSpin
 }
 
-// After spinTime without work the idler begins to yield its core, and after YieldTime to sleep.
+// After spinTime without work the idler begins to yield its core, and after YieldTime to sleep. If it was
+// woken and there was no work, it sleeps again at once: requests wake the device, too, and most of them are
+// served by then.
 const (
 	spinTime  = 50 * time.Microsecond
 	YieldTime = 200 * time.Microsecond
 )
+
+// briefNaps is for how long after work a device on contended cores takes naps if all clients wake it. It is
+// longer than the pauses of two programs that wait for each other's messages, and a sleep costs less than
+// longer naps. Other devices take naps for cores.NapTime.
+const briefNaps = time.Millisecond
 
 // While some client with queues does not wake the device, the device takes naps instead of
 // longer sleeps. In the first second after work, naps are short: new work of a warm queue is found
@@ -78,6 +85,7 @@ type idler struct {
 	bound      time.Duration    // longest sleep
 	since      uint64           // device clock when the idler began to spin; 0: not spinning
 	worked     uint64           // device clock when work ended; 0: it has not ended
+	slept      bool             // the device has slept since the last work
 	countedAt  [2]uint64        // Device.Served and PortChanges when clients and ports were counted
 	wakers     []*object.Client // clients that can wake the device; their status pages show sleeps
 	allWake    bool             // every client with queues wakes the device
@@ -101,13 +109,13 @@ func NewIdler(sh *Loop, sharesCore bool) *idler {
 
 // reset notes that there was work.
 func (i *idler) reset() {
-	i.since, i.worked = 0, 0
+	i.since, i.worked, i.slept = 0, 0, false
 	i.cores.Worked()
 }
 
 // afterEachStep reports whether wait is to be called after each step that found no work,
 // rather than after a batch of such steps.
-func (i *idler) afterEachStep() bool { return i.sharesCore || i.cores.Contended() }
+func (i *idler) afterEachStep() bool { return i.sharesCore || i.slept || i.cores.Contended() }
 
 // wait passes some time after steps that found no work, in the way that the policy says.
 func (i *idler) wait(ctx context.Context) {
@@ -124,13 +132,29 @@ func (i *idler) wait(ctx context.Context) {
 	}
 	idle := clock.Duration(now - i.worked)
 	contended := !i.sh.Hooks.Uncontended && i.cores.Check(now)
-	if contended && idle < cores.NapTime {
+	switch {
+	case contended && idle < i.napsFor():
 		if nap := i.cores.Nap(idle, NapTime); nap > 0 {
 			i.nap(nap)
 			i.since = 0
 		}
-		return
+	case contended || i.slept:
+		i.rest(ctx)
+	default:
+		i.spin(ctx, now)
 	}
+}
+
+// napsFor returns for how long after work the device takes naps while its cores are contended.
+func (i *idler) napsFor() time.Duration {
+	if i.allWake {
+		return briefNaps
+	}
+	return cores.NapTime
+}
+
+// spin spins at first, then yields, and then sleeps.
+func (i *idler) spin(ctx context.Context, now uint64) {
 	if i.since == 0 {
 		i.since = now
 		return
@@ -141,10 +165,16 @@ func (i *idler) wait(ctx context.Context) {
 	case spun < YieldTime:
 		runtime.Gosched()
 	default:
-		i.sleep(ctx)
-		i.since = 0
-		i.cores.Slept()
+		i.rest(ctx)
 	}
+}
+
+// rest sleeps, and notes that.
+func (i *idler) rest(ctx context.Context) {
+	i.slept = true
+	i.sleep(ctx)
+	i.since = 0
+	i.cores.Slept()
 }
 
 // nap sleeps for the time d, unless there are requests. Nothing ends the nap early.
@@ -217,7 +247,7 @@ func (i *idler) sleep(ctx context.Context) {
 		}
 		f := sh.Look(polls, all)
 		if f.Done > 0 {
-			i.worked = 0
+			i.worked, i.slept = 0, false
 			break
 		}
 		if i.sharesCore {

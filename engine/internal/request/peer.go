@@ -94,7 +94,7 @@ func setPeer(c *Client, payload []byte) (control.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.do(mailbox.ChangesWork, control.OpSetPeer.String(), func() {
+	c.do(mailbox.NoWork, control.OpSetPeer.String(), func() {
 		q := c.QPs[m.QPN]
 		c.ReleasePeer(q)
 		q.Conn.Set = set

@@ -4,6 +4,7 @@ package rack
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/nicless/nicless"
@@ -53,13 +54,29 @@ func (r *rack) mesh() error {
 	return err
 }
 
-// linkAll makes the queue pairs of all pairs of nodes.
+// linkAll makes the queue pairs of all pairs of nodes, those of as many nodes at one time as there are cores:
+// each of more nodes would find a core taken by the engines of the others.
 func (r *rack) linkAll() error {
-	for i, a := range r.nodes {
-		for _, b := range r.nodes[:i] {
-			if err := link(a, b); err != nil {
+	turns := make(chan struct{}, runtime.NumCPU())
+	err := each(r.nodes, func(n *node) error {
+		turns <- struct{}{}
+		defer func() { <-turns }()
+		for _, to := range r.nodes {
+			if to == n {
+				continue
+			}
+			if _, err := n.newEnd(to); err != nil {
 				return err
 			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, a := range r.nodes {
+		for j, b := range r.nodes[:i] {
+			join(a.peers[j], b.peers[i-1]) // no node has a queue pair with itself
 		}
 	}
 	return nil

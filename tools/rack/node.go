@@ -119,9 +119,14 @@ func link(a, b *node) error {
 	if err != nil {
 		return err
 	}
-	x.back, y.back = y, x
-	x.d, y.d = y.qp.Descriptor(b.mr.Remote("all")), x.qp.Descriptor(a.mr.Remote("all"))
+	join(x, y)
 	return nil
+}
+
+// join makes two queue pairs the ends of one connection.
+func join(x, y *end) {
+	x.back, y.back = y, x
+	x.d, y.d = y.qp.Descriptor(y.n.mr.Remote("all")), x.qp.Descriptor(x.n.mr.Remote("all"))
 }
 
 // connect connects all queue pairs of a node that are not connected.

@@ -20,6 +20,10 @@
 //
 //	mesh       makes the queue pairs, connects them, writes once with each, and counts packets
 //
+// A [Path] is two engines with RoCE, on hosts between which a relay carries the IP packets of all protocols
+// alike. It delays them, has a line with a rate and a queue, and loses some by chance. Data goes over it by
+// RDMA and by TCP.
+//
 // In a round each node writes to each neighbour's memory and sends it a message. It compares all that has
 // come with what the neighbours of this round have to write and to send.
 //
@@ -45,4 +49,7 @@
 //	mesh.go     all with all
 //	hosts.go    the hosts of engines that use RoCE, and their network
 //	measure.go  what the engines take
+//	path.go     two hosts, and data between them by RDMA and by TCP
+//	relay.go    what is between them
+//	tcp.go      the two ends of TCP
 package rack

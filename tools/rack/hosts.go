@@ -26,10 +26,13 @@ type network struct {
 	hosts  []*holder
 }
 
-// A holder is a process in a network namespace, which does nothing.
+// A holder is a process in a network namespace, which does nothing, or what its input says.
 type holder struct {
-	cmd   *exec.Cmd
-	input io.Closer
+	cmd    *exec.Cmd
+	input  io.WriteCloser
+	output *bufio.Reader
+	first  string // the first line of the output
+	errors bytes.Buffer
 }
 
 // prefix is that of the hosts' addresses.
@@ -60,7 +63,6 @@ func newNetwork(n int) (w *network, err error) {
 	if err = netns.Check(); err != nil {
 		return w, err
 	}
-	hold := []string{"sh", "-c", "ip link set lo up && echo up && exec cat"}
 	w.bridge, err = newHolder(netns.First(hold...))
 	if err != nil {
 		return w, err
@@ -109,11 +111,13 @@ func forAll(n int, f func(int) error) error {
 	return nil
 }
 
-// newHolder starts a holder, and waits until its namespace is there.
+// hold is the command line of a holder that does nothing.
+var hold = []string{"sh", "-c", "ip link set lo up && echo up && exec cat"}
+
+// newHolder starts a holder, and waits until its namespace is there: then it writes a line.
 func newHolder(argv []string) (h *holder, err error) {
 	h = &holder{cmd: exec.Command(argv[0], argv[1:]...)}
-	var said bytes.Buffer
-	h.cmd.Stderr = &said
+	h.cmd.Stderr = &h.errors
 	h.input, err = h.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -125,9 +129,11 @@ func newHolder(argv []string) (h *holder, err error) {
 	if err = h.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if l, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+	h.output = bufio.NewReader(out)
+	h.first, err = h.output.ReadString('\n')
+	if err != nil {
 		h.close()
-		return nil, fmt.Errorf("%v: %w: %s%s", h.cmd, err, l, &said)
+		return nil, fmt.Errorf("%v: %w: %s%s", h.cmd, err, h.first, &h.errors)
 	}
 	return h, nil
 }

@@ -28,14 +28,21 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == EngineArgument {
-		if err := Engine(os.Args[2], os.Args[3]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+	var err error
+	switch {
+	case len(os.Args) == 4 && os.Args[1] == EngineArgument:
+		err = Engine(os.Args[2], os.Args[3])
+	case len(os.Args) == 2 && os.Args[1] == RelayArgument:
+		err = Relay(os.Stdin, os.Stdout)
+	case len(os.Args) > 2 && os.Args[1] == TCPArgument:
+		err = TCP(os.Args[2:])
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // config is what the tests have in common.

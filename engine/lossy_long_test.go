@@ -25,9 +25,10 @@ func newLongNetwork(t *testing.T, rate, loss float64, seed uint64) (n *network, 
 	return n, p, q
 }
 
-// A writer is a queue pair that writes without an end.
+// A writer is a queue pair that writes without an end, or reads.
 type writer struct {
 	*end
+	op       wqe.Opcode
 	peer     *end
 	from, to *key
 	got      uint32 // packets that had come to the peer when it was measured last, and its first PSN
@@ -37,8 +38,10 @@ type writer struct {
 const writerSize = 800_000
 
 // writer begins a writer from p to q.
-func (n *network) writer(p, q *end) *writer {
-	f := &writer{end: p, from: p.h.full(writerSize, 1), to: q.h.full(writerSize, 7), peer: q}
+func (n *network) writer(p, q *end) *writer { return n.begin(p, q, wqe.OpRDMAWrite) }
+
+func (n *network) begin(p, q *end, op wqe.Opcode) *writer {
+	f := &writer{end: p, op: op, from: p.h.full(writerSize, 1), to: q.h.full(writerSize, 7), peer: q}
 	f.got = f.come()
 	for range 12 {
 		f.again()
@@ -46,7 +49,7 @@ func (n *network) writer(p, q *end) *writer {
 	return f
 }
 
-func (f *writer) again() { f.post(ctrl(wqe.OpRDMAWrite), f.to.raddr(0), f.from.data(0, writerSize)) }
+func (f *writer) again() { f.post(ctrl(f.op), f.to.raddr(0), f.from.data(0, writerSize)) }
 
 // flowing lets writers go on for a time.
 func (n *network) flowing(d time.Duration, writers ...*writer) {
@@ -130,4 +133,28 @@ func TestTwoFlowsOnALongPath(t *testing.T) {
 		require.Greater(t, x+y, 0.7*line)
 		require.Less(t, max(x, y), 2*min(x, y))
 	})
+}
+
+// READs on a long path are requested in several parts at a time, so that a lost answer does not empty the
+// line, also if a queue pair may have few of them on the way.
+func TestReadsOnALongPath(t *testing.T) {
+	const line, took = 30e6, time.Second
+	for _, most := range []uint8{16, 4} {
+		t.Run(fmt.Sprint(most, " at a time"), func(t *testing.T) {
+			eachLongPath(t, func(t *testing.T, loss float64, seed uint64) {
+				n, p, q := newLongNetwork(t, line, loss, seed)
+				p.q.Attr.MaxRdAtomic, q.q.Attr.MaxDestRdAtomic = most, most
+				sent := n.sent
+				f := n.begin(p, q, wqe.OpRDMARead)
+				from := p.q.Wire.Out.UNA
+				n.flowing(took, f)
+				come := packet.DiffPSN(p.q.Wire.Out.UNA, from) + int32(p.q.Wire.Recovery.Kept.N)
+				got := float64(come) * float64(p.q.Wire.MTU) / took.Seconds()
+				n.r.same(f.to.mem, f.from.mem, "the bytes are there")
+				t.Logf("%.1f MB/s, %d packets sent, window %d, %+v", got/1e6, n.sent-sent,
+					p.q.Wire.Out.Window, p.q.Wire.Losses.PathCounts)
+				require.Greater(t, got, line/4)
+			})
+		})
+	}
 }

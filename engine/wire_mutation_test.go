@@ -41,7 +41,7 @@ var plantedWireRules = []plantedChange{
 	{"PSNs do not begin anew: requests", "internal/transport/receive.go", "d := packet.DiffPSN(p.BTH.PSN, in.PSN)\n", "d := int32(p.BTH.PSN) - int32(in.PSN)\n", "TestPSNs"},
 	{"an acknowledgement overtakes an answer", "internal/transport/ack.go", "case w.In.Due > 0 || !sh.acknowledge", "case !sh.acknowledge", "TestNothingTwice"},
 	{"answers to READs asked for again count", "internal/transport/reads.go", "Again: true, Addr", "Again: false, Addr", "TestAskedAgain"},
-	{"all parts of a READ at once", "internal/transport/send.go", "r.Sent > m.Answered || ", "", "TestPartsOf"},
+	{"all parts of a READ at once", "internal/transport/send.go", "return r.Long() || r.Sent <= m.Answered", "return true", "TestPartsOf"},
 	{"half of a READ again", "internal/transport/reads.go", "packet.DiffPSN(end, in.PSN) > 0 ||", "packet.DiffPSN(end, in.PSN) > 9 ||", "TestHalfOf"},
 	{"a READ of any length again", "internal/transport/reads.go", "t.Length > wqe.MaxMessage ||", "", "TestHalfOf"},
 	{"answers of any length", "internal/transport/answers.go", "!atomic && uint64(len(p.Packet.Payload)) != n", "false", "TestRecognisedOver"},

@@ -46,13 +46,33 @@ func (r *Outbound) Closed() bool {
 func (r *Outbound) Push(q *QP, h Head, total uint64, psns uint32, answers bool) *Message {
 	m := r.Message(r.Last)
 	m.Head, m.Index, m.Total, m.PSN, m.PSNs, m.Blocks = h, q.SQ.Done, total, r.PSN, psns, uint8(h.Blocks())
-	m.Answers, m.Answered, m.Part = answers, 0, max(min(r.Window, r.Full), min(r.Full, leastPart))
+	m.Answers, m.Answered, m.Part = answers, 0, r.Part(q.Attr.MaxRdAtomic)
 	r.PSN = m.End()
 	r.Last++
 	if answers {
 		r.Reading++
 	}
 	return m
+}
+
+// Requests returns how many requests of READs and atomics have been sent to which the peer may not have sent
+// all answers. answered is the highest PSN before which it has sent everything once.
+func (r *Outbound) Requests(answered uint32) (n uint32) {
+	for i := r.First; i != r.Last; i++ {
+		m := r.Message(i)
+		sent := m.PSNs
+		if i == r.Sending {
+			sent = r.Sent
+		}
+		done := uint32(max(packet.DiffPSN(answered, m.PSN), int32(m.Answered)))
+		if m.Answers && sent > done {
+			n += (sent-1)/m.Part - done/m.Part + 1
+		}
+		if i == r.Sending {
+			break
+		}
+	}
+	return n
 }
 
 // MayFollow reports whether a WQE may become a message while earlier ones are on the way.

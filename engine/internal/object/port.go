@@ -163,6 +163,5 @@ func (p *Port) Window(mtu uint32) uint32 {
 
 const (
 	losslessWindow = 8 << 20 // bytes on the way, if no packets are lost
-	leastPart      = 16      // packets of a READ's answer requested together, if the window is smaller
 	MostAnswers    = 32      // answers to READs and atomics that are due from one queue pair
 )

@@ -69,6 +69,9 @@ func (a *Answers) passed(una uint32) {
 	}
 }
 
+// AnsweredOnce returns the PSN before which the peer has answered everything once.
+func (a *Answers) AnsweredOnce() uint32 { return packet.AddPSN(a.highest, 1) }
+
 // execute notes that the peer has executed everything before psn.
 func (a *Answers) execute(psn uint32) {
 	if packet.DiffPSN(psn, a.executed) > 0 {
@@ -135,6 +138,12 @@ func (s *State) Answered(l *Limit, psn uint32, copies uint8, end uint32, now uin
 	s.execute(end)
 	s.answer(psn)
 	s.ended(l)
+	if s.far.on {
+		if !s.keptAnswer(psn) {
+			s.sent.had++
+		}
+		s.endRound(l, s.una, now)
+	}
 	if s.sent.copies[s.sent.slot(psn)] != copies {
 		return false
 	}

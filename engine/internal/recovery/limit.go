@@ -7,7 +7,7 @@ import "github.com/nicless/nicless/packet"
 // A Limit is how many packets of a queue pair may be on the way without an acknowledgement.
 type Limit struct {
 	Window   uint32 // the limit now
-	Full     uint32 // the largest Window, which the port allows; of answers, and on short paths
+	Full     uint32 // the largest Window on short paths, which the port allows
 	Span     uint32 // how far the packets may be apart that are not acknowledged
 	Rounds   bool   // Window follows the round trips of a long path
 	cnpAfter uint32 // PSN up to which packets must be acknowledged before another CNP counts
@@ -80,7 +80,7 @@ func (l *Limit) Confine(room int) {
 	}
 }
 
-// Fits reports whether n more packets of an answer may be requested together, of which no more than Full can
+// Fits reports whether n more packets of an answer may be requested together, of which no more than Span can
 // be kept. una is the oldest PSN that is not acknowledged,
 // next that of the first of them. If none is on the way, any number may.
 func (l *Limit) Fits(una, next, n uint32) bool {
@@ -89,11 +89,29 @@ func (l *Limit) Fits(una, next, n uint32) bool {
 		return true
 	}
 	if !l.Selective {
-		return ahead+int32(n) <= int32(min(l.Window, l.Full))
+		return ahead+int32(n) <= int32(min(l.Window, l.Span))
 	}
 	on := ahead - int32(l.Away)
-	return ahead+int32(n) <= int32(l.Full) && (on <= 0 || on+int32(n) <= int32(l.Window))
+	return ahead+int32(n) <= int32(l.Span) && (on <= 0 || on+int32(n) <= int32(l.Window))
 }
+
+// Part returns how many packets of an answer are requested together, by a queue pair that may have a number
+// of requests on the way: on a short path as many as the window has. On a long path a round trip passes until
+// the answer to the next request comes, so several are on the way.
+func (l *Limit) Part(requests uint8) uint32 {
+	if l.Long() && requests > largeParts {
+		return max(min(l.Window, l.Span)/min(uint32(requests), longParts), leastPart)
+	}
+	return max(min(l.Window, l.Full), min(l.Full, leastPart))
+}
+
+const (
+	leastPart = 16 // if the window is smaller
+	longParts = 8  // requests in a window on a long path: a READ that is longer has 16 of them at most
+)
+
+// Long reports whether the packets may be farther apart than on a short path.
+func (l *Limit) Long() bool { return l.Span > l.Full }
 
 // Spared returns how many packets on a long path do not count, because they are not on the way.
 func (l *Limit) Spared() uint32 {

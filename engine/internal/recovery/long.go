@@ -39,7 +39,8 @@ type far struct {
 type round struct {
 	on        bool
 	again     bool   // the packet had been sent before
-	psn, send uint32 // of that packet
+	reads     bool   // it is a request, to which answers come
+	psn, send uint32 // of that packet; of a request, the PSN of the last answer
 	at        uint64 // when it was sent
 	had, lost uint32 // numbers of packets that had come, and were lost, before
 }
@@ -105,6 +106,9 @@ func (s *State) stretch(l *Limit, una, most uint32) {
 	if len(s.sent.order) <= int(l.Span) {
 		s.sent.extend(l.Span, una, most)
 	}
+	if s.Kept.reaches() < int32(s.reach) {
+		s.Kept.extend(int(s.reach), una, s.store)
+	}
 }
 
 // shorten ends what stretch has begun, because the path is short: its first time was that of a thread that
@@ -115,27 +119,38 @@ func (s *State) shorten(l *Limit) {
 	l.Rounds, l.Span, l.Window = false, l.Full, min(l.Window, l.Full)
 }
 
-// beginsRound begins a round with the packet psn, which is sent now, if none is under way. The answers to
-// READs say little about the way there, so windows of those follow losses, as on short paths.
-func (s *State) beginsRound(l *Limit, psn uint32, first, reads bool) bool {
+// beginsRound begins a round with the packet psn, which stands for n PSNs and is sent now, if none is under
+// way. The round of a READ ends with the last answer to its request: until then those have come that were on
+// the way. That is so only if the request is a small part of the window; windows of larger ones follow
+// losses, as on short paths. If a request is sent again, an answer may be to the one before.
+func (s *State) beginsRound(l *Limit, psn, n uint32, first, reads bool) bool {
 	f := &s.far
 	switch {
 	case !f.on || f.round.on:
 		return false
-	case reads:
+	case reads && largeParts*n > l.Window:
 		l.Rounds = l.Rounds && !first
+		return false
+	case reads && !first:
 		return false
 	}
 	l.Rounds = true
-	f.round = round{on: true, again: !first, psn: psn, send: s.sent.sends, had: s.sent.had, lost: f.lost}
+	f.round = round{on: true, again: !first, reads: reads, psn: packet.AddPSN(psn, n-1), send: s.sent.sends,
+		had: s.sent.had, lost: f.lost}
 	return true
 }
+
+// largeParts is of how many requests a window consists at least whose size follows their round trips.
+const largeParts = 3
 
 // endRound ends the round if its packet has come, and with it sets the window.
 func (s *State) endRound(l *Limit, una uint32, now uint64) {
 	f := &s.far
 	r := &f.round
 	came := int32(s.sent.newest-r.send) >= 0
+	if r.reads {
+		came = packet.DiffPSN(s.highest, r.psn) >= 0
+	}
 	if !r.on || !came && packet.DiffPSN(una, r.psn) <= 0 {
 		return
 	}

@@ -97,7 +97,7 @@ func TestRoundOfALatePacket(t *testing.T) {
 	require.GreaterOrEqual(t, s.l.Window, before)
 }
 
-// Answers to READs say nothing about how much the way there carries.
+// The answers to a request as large as the window say nothing about how much was on the way.
 func TestAnswersMakeNoWindow(t *testing.T) {
 	s := newLongSender(longPath())
 	s.l.Window = 100
@@ -112,9 +112,9 @@ func TestAnswersMakeNoWindow(t *testing.T) {
 // READs that follow WRITEs request no more answers than can be kept.
 func TestAnswersAfterALongWindow(t *testing.T) {
 	l := NewLimit(Reach, 0)
-	l.Span, l.Window, l.Rounds = LongReach-1, 5000, true
-	require.True(t, l.Fits(0, Reach-10, 10))
-	require.False(t, l.Fits(0, Reach-10, 11))
+	l.Span, l.Window, l.Rounds = LongReach-1, 2*LongReach, true
+	require.True(t, l.Fits(0, LongReach-11, 10))
+	require.False(t, l.Fits(0, LongReach-11, 11))
 }
 
 // A lost packet costs no window either if nothing is sent after it, so that no round is under way.

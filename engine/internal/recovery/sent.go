@@ -20,7 +20,7 @@ type Sent struct {
 	copies []uint8  // by PSN: the number of the latest copy of the packet; 0: it was sent once
 	reads  []uint64 // a bit for each PSN: an answer comes for it, to a READ or an atomic
 	sends  uint32   // number of sends
-	had    uint32   // number of packets of WRITEs and SENDs that the peer is known to have got
+	had    uint32   // number of packets that the peer is known to have got, or answers that have come
 	newest uint32   // the latest send that the peer is known to have got
 	last   uint32   // PSN of the packet that was sent last for the first time
 	forced [2]uint32

@@ -88,7 +88,7 @@ func (s *State) Note(l *Limit, psn, n, most uint32, reads bool) (times bool) {
 	if s.times {
 		s.timeCopy = copied
 	}
-	return s.beginsRound(l, psn, first, reads) || s.times
+	return s.beginsRound(l, psn, n, first, reads) || s.times
 }
 
 // Time begins to measure the time of the packet psn, which is sent at the time now, as Note has said.

@@ -176,11 +176,10 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 
 // sendRequest sends the request of a READ or an atomic, and returns how many packets of the answer it asks
 // for. ok is false if the request has to wait, for the window or for room in the ring. A long READ is
-// requested in parts that fit into the window. The parts are requested one after another, because the
-// responder counts each part as a READ, and allows max_rd_atomic of them. When a part is requested again, the
-// request ends where the part ends, because a responder takes no request of which it has executed only the
-// first half before. If the peer reports what has come, only those packets of the answer are requested again
-// that are missing.
+// requested in parts that fit into the window, by as many requests at a time as mayRequest allows. When a
+// part is requested again, the request ends where the part ends, because a responder takes no request of
+// which it has executed only the first half before. If the peer reports what has come, only those packets of
+// the answer are requested again that are missing.
 func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok bool) {
 	w := q.Wire
 	r := &w.Out
@@ -194,7 +193,7 @@ func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok boo
 	psn := packet.AddPSN(m.PSN, r.Sent)
 	if r.Selective && packet.DiffPSN(psn, r.Most) < 0 {
 		n = w.Recovery.Run(&r.Limit, psn, n)
-	} else if r.Sent > m.Answered || !r.Fits(r.UNA, psn, n) {
+	} else if !mayRequest(q, m) || !r.Fits(r.UNA, psn, n) {
 		return 0, false
 	}
 	if !w.Port.Up {
@@ -222,6 +221,17 @@ func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok boo
 	traffic.Sent(q, len(operands))
 	w.Port.Publish(w.Path, len(operands))
 	return n, true
+}
+
+// mayRequest reports whether the next part of m, a READ or an atomic, may be requested. The responder counts
+// each part as a READ, and allows max_rd_atomic of them. On a short path, whose window one part fills, a part
+// is requested when the one before it has come.
+func mayRequest(q *object.QP, m *object.Message) bool {
+	r := &q.Wire.Out
+	if r.Long() {
+		return r.Requests(q.Wire.Recovery.AnsweredOnce()) < uint32(max(q.Attr.MaxRdAtomic, 1))
+	}
+	return r.Sent <= m.Answered
 }
 
 // requestOperation returns the operation of the request of j, a READ or an atomic. A masked atomic whose

@@ -131,6 +131,15 @@ func (s *State) answerLost(psn uint32) bool {
 	return once && packet.DiffPSN(psn, s.highest) <= 0 || s.due(psn).before(s.newest)
 }
 
+// ofOneRequest reports whether the answer for psn was never sent, because its request is lost, which was also
+// that for the answer before. So the network has lost one packet for both.
+func (s *State) ofOneRequest(psn uint32) bool {
+	order := s.sent.order
+	before := packet.AddPSN(psn, 1<<24-1)
+	return s.sent.answered(psn) && !s.Executed(psn) && psn != s.una &&
+		order[s.sent.slot(psn)] == order[s.sent.slot(before)]
+}
+
 // Answered is called at the time now when an answer for psn has come, before an expected one, to the copy of
 // a request with a number. The READ, or the part of it that was requested together, has the PSNs before end.
 // Answered reports whether it is the first answer to a request that was sent again.

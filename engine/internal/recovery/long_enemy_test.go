@@ -109,6 +109,27 @@ func TestAnswersMakeNoWindow(t *testing.T) {
 	require.Equal(t, uint32(100), s.l.Window)
 }
 
+// A request that is lost is one packet, however many answers wait for it.
+func TestLostRequestIsOnePacket(t *testing.T) {
+	s := newLongSender(longPath())
+	s.send(1, false)
+	s.acknowledge(1, 25*clock.Cycles(long))
+	s.Note(&s.l, 1, 200, s.next, true)
+	s.next += 200
+	s.send(100, false)
+	before := s.far.lost
+	r := Report{Expected: 1, Trigger: s.next - 1, Bits: make([]byte, ReportBytes)}
+	for i := 200; i < 300; i++ {
+		r.Bits[(i-1)/8] |= 1 << ((i - 1) % 8)
+	}
+	lost, ok := s.Take(&s.l, &r, s.una, s.next, s.next, s.now)
+	require.True(t, ok)
+	require.EqualValues(t, 200, lost, "that many answers are requested again")
+	require.EqualValues(t, before+1, s.far.lost)
+	s.Note(&s.l, 1, 200, s.next, true)
+	require.Zero(t, s.far.waiting)
+}
+
 // READs that follow WRITEs request no more answers than can be kept.
 func TestAnswersAfterALongWindow(t *testing.T) {
 	l := NewLimit(Reach, 0)

@@ -77,7 +77,11 @@ func (s *State) Note(l *Limit, psn, n, most uint32, reads bool) (times bool) {
 	first := packet.DiffPSN(psn, most) >= 0
 	if l.Selective && !first {
 		l.Away -= min(n, l.Away) // it is on the way again
-		s.far.waiting -= min(n, s.far.waiting)
+		sent := n
+		if reads && !s.Executed(psn) {
+			sent = 1 // see ofOneRequest
+		}
+		s.far.waiting -= min(sent, s.far.waiting)
 	}
 	s.sent.note(psn, n, first, reads)
 	copied := reads && !first && (l.Selective || s.Path.Agreed)
@@ -237,17 +241,20 @@ func (s *State) assess(l *Limit, una, most uint32) (lost uint32, first bool) {
 
 // Assess counts what is lost, and how many packets are not on the way although they are not acknowledged.
 func (s *State) Assess(l *Limit, una, most uint32) (lost uint32) {
-	has := uint32(0)
+	has, unsent := uint32(0), uint32(0)
 	for p := una; packet.DiffPSN(p, most) < 0; p = packet.AddPSN(p, 1) {
 		switch {
 		case s.has(p):
 			has++
 		case s.lost(p):
 			lost++
+			if s.ofOneRequest(p) {
+				unsent++
+			}
 		}
 	}
 	l.Away = lost + has
-	s.countLost(lost)
+	s.countLost(lost - unsent)
 	return lost
 }
 

@@ -59,7 +59,7 @@ func surveys() (before, now []state.Peer) {
 		case 801, 802:
 			p.Up, p.Why, p.Summary = false, fmt.Sprintf("node %d has been silent for 1s", n), nil
 		case 803:
-			p.Why, p.Summary = "no answer in 700ms: it stands still, or is no engine that knows the question", nil
+			p.Why, p.Summary = "no answer in 700ms: it stands still, has ended, or is no engine that knows the question", nil
 		case 804:
 			s.PID, s.WQEs = 8, 5 // started anew between both
 		}

@@ -70,7 +70,7 @@ func (to *target) take(values map[uint64]string) {
 	}
 	value, ok := values[to.q.device]
 	if !ok {
-		to.Why = fmt.Sprintf("no answer in %v: it stands still, or is no engine that gives summaries", lookTime)
+		to.Why = fmt.Sprintf("no answer in %v: it stands still, has ended, or is no engine that gives summaries", lookTime)
 		return
 	}
 	h, body, err := summary.Parse(value)

@@ -255,5 +255,5 @@ func (t *Table) queryPart(ctx context.Context, to *target, id uint64, part uint8
 		}
 		patience *= 2
 	}
-	return a, fmt.Errorf("no answer in %v: it stands still, or is no engine that knows the question", queryTime*(1<<queryTries-1))
+	return a, fmt.Errorf("no answer in %v: it stands still, has ended, or is no engine that knows the question", queryTime*(1<<queryTries-1))
 }

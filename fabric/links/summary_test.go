@@ -69,7 +69,7 @@ func TestHostileAnswers(t *testing.T) {
 	require.Equal(t, []state.Peer{
 		{GUID: "000000000000004d", Up: true, Why: "this engine gives no summary"},
 		{GUID: "0000000000000005", Link: "a", Name: "a's", Up: true, Summary: &state.Summary{Host: "a", Disclosed: true, Programs: []state.Program{{Name: "a"}}}},
-		{GUID: "0000000000000006", Link: "b", Name: "b's", Up: true, Why: "no answer in 700ms: it stands still, or is no engine that knows the question"},
+		{GUID: "0000000000000006", Link: "b", Name: "b's", Up: true, Why: "no answer in 700ms: it stands still, has ended, or is no engine that knows the question"},
 	}, list)
 	require.Empty(t, table.survey.waiting)
 	_ = table.Survey()

@@ -1,6 +1,10 @@
 package nic
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+)
 
 // A BoxMessage is a message to a box of a client, or from one: see control.BoxMessage.
 type BoxMessage struct {
@@ -9,6 +13,14 @@ type BoxMessage struct {
 	GID    [16]byte // an address of the device; zero: none
 	User   uint32   // whose client sends it: a uid, or NoUser
 	Value  string
+}
+
+// Place names the device, for errors.
+func (m BoxMessage) Place() string {
+	if m.Device == 0 {
+		return fmt.Sprintf("the engine at %v", netip.AddrFrom16(m.GID).Unmap())
+	}
+	return fmt.Sprintf("engine %016x", m.Device)
 }
 
 // NoUser stands for a user that is not known: that of messages which come by RoCE, and of clients whose uid

@@ -36,21 +36,21 @@ func sendMessage(c *Client, payload []byte) (control.Message, error) {
 		sent := nic.BoxMessage{Device: m.Device, Number: from, User: user, Value: m.Value}
 		return &control.Empty{}, c.Device.Deliver(m.Number, sent)
 	}
+	to := nic.BoxMessage{Device: m.Device, Number: m.Number, GID: m.GID, User: user, Value: m.Value}
 	send := c.Device.Boxes.Sender()
 	err := fmt.Errorf("%w, because this engine has no links (--link)", nic.ErrNoWay)
 	if send != nil {
-		to := nic.BoxMessage{Device: m.Device, Number: m.Number, GID: m.GID, User: user, Value: m.Value}
 		err = send(to, from, nic.User{UID: c.UID, Name: c.Client.Name})
 	}
 	switch {
 	case err == nil:
 		return &control.Empty{}, nil
 	case errors.Is(err, nic.ErrDenied):
-		return nil, control.Errorf(control.CodeDenied, "message to engine %016x: %v", m.Device, err)
+		return nil, control.Errorf(control.CodeDenied, "message to %s: %v", to.Place(), err)
 	case errors.Is(err, nic.ErrNoWay):
-		return nil, control.Errorf(control.CodeNotFound, "message to engine %016x: %v", m.Device, err)
+		return nil, control.Errorf(control.CodeNotFound, "message to %s: %v", to.Place(), err)
 	}
-	return nil, control.Errorf(control.CodeBusy, "message to engine %016x: %v", m.Device, err)
+	return nil, control.Errorf(control.CodeBusy, "message to %s: %v", to.Place(), err)
 }
 
 // nextMessage takes the oldest message from this client's box.

@@ -85,7 +85,7 @@ func (h *history) explain() string {
 	}
 	return fmt.Sprintf("none of its calls was refused here; its last call here was %s. If a function of libibverbs or libmlx5 returned an error, "+
 		"the library returned it without asking nicless. Likely: %s. If the program says that something else failed, such as a TCP connection, "+
-		"the device has no part in it", h.last, h.likely())
+		"the device has no part in it; but the engine of the peer may have refused a call there, which nicless run --explain says there", h.last, h.likely())
 }
 
 // likely names functions that refuse something themselves (rdma-core, providers/mlx5/verbs.c)

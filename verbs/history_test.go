@@ -20,3 +20,13 @@ func TestLooks(t *testing.T) {
 	h, _, _ := r.request(opLook, 0, u32s(atNetdev+1, 0))
 	require.Equal(t, int32(eINVAL), h.error)
 }
+
+// A program whose peer was refused something sees only that no connection came about, or that it ended. The
+// line about it names the engine of the peer, also after a queue pair is connected.
+func TestFailureMayBeThePeers(t *testing.T) {
+	h := history{last: "QP.CREATE", did: map[string]bool{"WRITE.ALLOC_PD": true, "CQ.CREATE": true, "QP.CREATE": true}}
+	for _, ready := range []bool{false, true} {
+		h.ready = ready
+		require.Contains(t, h.explain(), "the engine of the peer may have refused a call there")
+	}
+}

@@ -53,6 +53,9 @@ func errImpossible(ip netip.Addr) error {
 	return errors.New(ip.String() + ": no interface can have this address")
 }
 
+// ErrTaken is in the error of Open if another interface of the fabric has an address.
+var ErrTaken = errors.New("is taken")
+
 // addressUnclaimed returns an error if an interface of the fabric has an address.
 func (in *Interface) addressUnclaimed(ip netip.Addr) error {
 	list, err := in.c.Announcements()
@@ -62,7 +65,7 @@ func (in *Interface) addressUnclaimed(ip netip.Addr) error {
 	for _, a := range list {
 		found, err := parseAnnouncement(a.Value)
 		if err == nil && found.claim != bid && found.life != in.life && slices.Contains(found.addresses, ip) {
-			return fmt.Errorf("netdev: address %v is taken: interface %s of engine %016x has it", ip, found.name, a.Device)
+			return fmt.Errorf("netdev: address %v %w: interface %s of engine %016x has it", ip, ErrTaken, found.name, a.Device)
 		}
 	}
 	return nil

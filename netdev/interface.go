@@ -234,7 +234,7 @@ func (in *Interface) unclaimed() error {
 		}
 		for _, ip := range found.addresses {
 			if found.claim != bid && in.cfg.Picked == nil && slices.Contains(in.cfg.Addresses, ip) {
-				return fmt.Errorf("netdev: address %v is taken: interface %s of engine %016x has it", ip, found.name, a.Device)
+				return fmt.Errorf("netdev: address %v %w: interface %s of engine %016x has it", ip, ErrTaken, found.name, a.Device)
 			}
 		}
 		var taken bool

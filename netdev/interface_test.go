@@ -263,6 +263,7 @@ func TestAddressIsTaken(t *testing.T) {
 	})
 	_, err = Open(c, newWire(), Config{Addresses: []netip.Addr{a.addr}, Name: "x", MTU: 1500})
 	require.ErrorContains(t, err, "address 10.1.0.1 is taken: interface test1 of engine")
+	require.ErrorIs(t, err, ErrTaken)
 	_, err = Open(c, newWire(), Config{Name: "x", MTU: 1500})
 	require.ErrorContains(t, err, "0 addresses; 1 to 4 are possible")
 }

@@ -204,6 +204,9 @@ func (f *netFlags) wanted() (w wanted, err error) {
 		if err != nil {
 			return w, usagef(example, "net up: --addr %q is not an address and the length of its network's prefix", a)
 		}
+		if err := tun.CheckAddress(p); err != nil {
+			return w, usagef(example, "net up: --addr: %v", err)
+		}
 		if err := f.checkMTU("--addr", p); err != nil {
 			return w, err
 		}
@@ -234,6 +237,10 @@ func (f *netFlags) run(ctx context.Context, w wanted, stdout io.Writer) (err err
 		}
 	}
 	dev, err := tun.Open(w.tun)
+	if errors.Is(err, syscall.EBUSY) {
+		return hintf("a second interface needs another name, and addresses of another network: --name nicless1n --prefix 10.9.0.0/16",
+			"net up: %w", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -244,6 +251,9 @@ func (f *netFlags) run(ctx context.Context, w wanted, stdout io.Writer) (err err
 		defer func() { err = errors.Join(err, c.Close()) }()
 	}
 	in, err := netdev.Open(c, dev, w.cfg)
+	if errors.Is(err, netdev.ErrTaken) {
+		err = hintf("--addr with another address; without --addr, one is picked that nobody has", "net up: %w", err)
+	}
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}

@@ -70,3 +70,23 @@ func TestMTUOfIPv6(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []netip.Prefix{pickFrom4}, w.picks.Prefixes)
 }
+
+// Addresses and networks that cannot be are refused with a hint, before anything is opened.
+func TestAddressesThatCannotBe(t *testing.T) {
+	for says, f := range map[string]netFlags{
+		`--addr "10.1.0.1" is not an address`:                      {addresses: []string{"10.1.0.1"}},
+		"address 192.168.8.0/24 is that of the network":            {addresses: []string{"192.168.8.0/24"}},
+		"address 224.0.0.1/24 is not one that an interface":        {addresses: []string{"224.0.0.1/24"}},
+		"address 127.0.0.2/8 is not one that an interface":         {addresses: []string{"127.0.0.2/8"}},
+		`--prefix "x" is not a network such as 10.9.0.0/16`:        {prefixes: []string{"x"}},
+		`--prefix "10.9.0.0" is not a network such as 10.9.0.0/16`: {prefixes: []string{"10.9.0.0"}},
+		"prefix 10.9.0.1/16 is not a network such as 10.9.0.0/16":  {prefixes: []string{"10.9.0.1/16"}},
+	} {
+		f.mtu = leastMTU6
+		_, err := f.wanted()
+		require.ErrorContains(t, err, says)
+		var h *hinted
+		require.ErrorAs(t, err, &h)
+		require.NotEmpty(t, h.hint)
+	}
+}

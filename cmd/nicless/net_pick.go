@@ -40,10 +40,10 @@ func (f *netFlags) picks() (*netdev.Picks, error) {
 	p := &netdev.Picks{Name: f.name, AllUsers: f.allUsers}
 	for _, text := range f.prefixes {
 		prefix, err := netip.ParsePrefix(text)
-		if err == nil {
-			err = netdev.CheckPrefix(prefix)
-		}
 		if err != nil {
+			return nil, usagef(example, "net up: --prefix %q is not a network such as 10.9.0.0/16 or fd00:9::/64", text)
+		}
+		if err := netdev.CheckPrefix(prefix); err != nil {
 			return nil, usagef(example, "net up: --prefix %q: %v", text, err)
 		}
 		if err := f.checkMTU("--prefix", prefix); err != nil {

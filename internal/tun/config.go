@@ -54,17 +54,13 @@ func (c Config) check() error {
 		return fmt.Errorf("tun: MTU %d; it is %d to %d", c.MTU, minMTU, maxMTU)
 	}
 	for i, p := range c.Addresses {
-		a := p.Addr()
-		switch {
-		case !p.IsValid():
+		if !p.IsValid() {
 			return fmt.Errorf("tun: address %d is not an IP address with the length of a prefix, such as 192.168.8.100/24", i)
-		case a.Is4In6() || a.Zone() != "":
-			return fmt.Errorf("tun: address %v: write an address of IPv4 as such, and without a zone", p)
-		case a.IsUnspecified() || a.IsMulticast() || a.IsLoopback():
-			return fmt.Errorf("tun: address %v is not one that an interface can have", p)
-		case isNetworks(p):
-			return fmt.Errorf("tun: address %v is that of the network, or of all its hosts, not of one host", p)
-		case a.Is6() && c.MTU < minMTUIPv6:
+		}
+		if err := CheckAddress(p); err != nil {
+			return err
+		}
+		if p.Addr().Is6() && c.MTU < minMTUIPv6 {
 			return fmt.Errorf("tun: MTU %d with address %v; IPv6 needs at least %d", c.MTU, p, minMTUIPv6)
 		}
 		for _, q := range c.Addresses[:i] {
@@ -72,6 +68,20 @@ func (c Config) check() error {
 				return fmt.Errorf("tun: address %v is given twice", p.Addr())
 			}
 		}
+	}
+	return nil
+}
+
+// CheckAddress returns an error if no interface can have an address. p is valid.
+func CheckAddress(p netip.Prefix) error {
+	a := p.Addr()
+	switch {
+	case a.Is4In6() || a.Zone() != "":
+		return fmt.Errorf("tun: address %v: write an address of IPv4 as such, and without a zone", p)
+	case a.IsUnspecified() || a.IsMulticast() || a.IsLoopback():
+		return fmt.Errorf("tun: address %v is not one that an interface can have", p)
+	case isNetworks(p):
+		return fmt.Errorf("tun: address %v is that of the network, or of all its hosts, not of one host", p)
 	}
 	return nil
 }

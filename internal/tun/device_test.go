@@ -307,7 +307,7 @@ func TestOpenRefuses(t *testing.T) {
 		c    Config
 		says string
 	}{
-		{Config{Name: "first", MTU: 1500}, "tun: interface first is used by another process"},
+		{Config{Name: "first", MTU: 1500}, "tun: interface first is used by another process: end it, or choose another name"},
 		{Config{Name: "lo", MTU: 1500}, "tun: interface lo exists, and is not a TUN: choose another name"},
 		{Config{Name: "other", MTU: 1500, Addresses: prefixes("10.77.9.1/16")}, "tun: address 10.77.9.1: interface first of this host has it already"},
 		{Config{Name: "other", MTU: 1500, Addresses: prefixes("fd77:9::1/64")}, "tun: address fd77:9::1: interface first of this host has it already"},

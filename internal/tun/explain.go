@@ -29,7 +29,7 @@ func explainDevice(err error) error {
 func explainAttach(c Config, before netlink.Link, err error) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("tun: interface %s is used by another process (%w)", c.Name, err)
+		return fmt.Errorf("tun: interface %s is used by another process: end it, or choose another name (%w)", c.Name, err)
 	case errors.Is(err, unix.EINVAL) && before != nil && before.Type() != "tuntap" && before.Type() != "tun":
 		return fmt.Errorf("tun: interface %s exists, and is not a TUN: choose another name (%w)", c.Name, err)
 	case errors.Is(err, unix.EINVAL) && before != nil:

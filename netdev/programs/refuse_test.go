@@ -31,7 +31,7 @@ func TestRefused(t *testing.T) {
 	up := []string{command, "net", "up", "--engine", b.socket(other)}
 	with := func(args ...string) []string { return append(up[:len(up):len(up)], args...) }
 
-	refused("address 192.168.8.100 is taken", with("--addr", "192.168.8.100/24")...)
+	refused("hint: --addr with another address", with("--addr", "192.168.8.100/24")...)
 	refused("address fd08::100 is taken", with("--addr", "192.168.8.101/24", "--addr", "fd08::100/64")...)
 	refused("MTU 67; it is 68 to 65535", with("--addr", "192.168.8.101/24", "--mtu", "67")...)
 	refused("IPv6 needs at least 1280", with("--addr", "fd08::101/64", "--mtu", "1279")...)
@@ -59,6 +59,7 @@ func TestRefused(t *testing.T) {
 	// A second interface with the name of the first.
 	said := b.nodes[0].start(with("--addr", "192.168.8.105/24")...).fails()
 	require.Contains(t, said, "interface nicless0n is used by another process")
+	require.Contains(t, said, "hint: a second interface needs another name")
 }
 
 // A peer with another MTU is reported in the log, and TCP works.

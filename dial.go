@@ -28,7 +28,8 @@ var ErrRejected = errors.New("nicless: the listener has refused")
 //
 //	NAME           the one program that announces it, to this user or to all
 //	NAME@ENGINE    on the engine with that number, 16 hexadecimal digits: Context.Device
-//	NAME@ADDRESS   on the engine at that IP address, over RoCE: one that listens for all (ListenConfig)
+//	NAME@ADDRESS   on the engine at that IP address, over RoCE: one that listens for all (ListenConfig).
+//	               That engine needs --link roce:ADDRESS; auto suffices at the dialler's
 //
 // DialName does not wait for a name that nobody announces: its error, for which errors.Is(err, ErrNotFound)
 // holds, names those that are announced; see WaitName. It is also an error if several programs announce the
@@ -142,6 +143,15 @@ func parseTarget(s string) (t target, err error) {
 	}
 	t.address = a
 	return t, nil
+}
+
+// silent is the error of a dial that nobody answers.
+func (t target) silent() error {
+	err := fmt.Errorf("the listener, or the engine there, says nothing for %v", silenceMost)
+	if t.address.IsValid() {
+		return fmt.Errorf("%w; an engine hears of names over RoCE with --link roce:%v, because --link auto opens no address for them", err, t.address)
+	}
+	return err
 }
 
 // find returns the box of the one program that announces a name.
@@ -275,7 +285,7 @@ func (d *dialling) run(ctx context.Context) (Descriptor, error) {
 		case <-again.C:
 			if time.Since(last) > silenceMost {
 				_ = d.c.sendMessage(to, rendezvous.Message{Kind: rendezvous.Cancel, ID: d.id})
-				return Descriptor{}, fmt.Errorf("the listener, or the engine there, says nothing for %v", silenceMost)
+				return Descriptor{}, d.target.silent()
 			}
 			err := d.c.sendMessage(to,
 				rendezvous.Message{Name: d.target.name, Kind: rendezvous.Dial, ID: d.id, Body: d.body})

@@ -77,7 +77,7 @@ func TestListenersEngineIsKilled(t *testing.T) {
 			return
 		}
 		addAddress(t, "10.66.0.2/24")
-		killListener(t, "roce:10.66.0.2", "roce:10.66.0.1", "db@10.66.0.1", "the listener, or the engine there, says nothing for 10s")
+		killListener(t, "roce:10.66.0.2", "roce:10.66.0.1", "db@10.66.0.1", "says nothing for 10s; an engine hears of names over RoCE with --link roce:10.66.0.1, because")
 	})
 }
 

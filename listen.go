@@ -38,7 +38,8 @@ type Listener struct {
 // ListenName announces a name, to which other programs connect queue pairs by DialName: 1 to 63 bytes of
 // UTF-8 without spaces and @. The name is announced until Close of the Listener or of the Context, to those
 // whom ListenConfig says, on this engine and on all to which pools and UCX lead; over RoCE, who knows the
-// IP address may dial too if ToAll is set. Errors that list names leave out those that begin with a dot.
+// IP address may dial too if ToAll is set, and the engine here has --link roce:ADDRESS: auto opens no address
+// for a name. Errors that list names leave out those that begin with a dot.
 //
 // Names, and what the Context announces by Announce, share the MaxAnnouncement bytes of an announcement:
 // each name takes its bytes and one more, all names together 17. Two programs may announce the same name;

@@ -14,7 +14,7 @@ type Account struct {
 	wires int  // number of queue pairs
 	taken int  // pieces in use
 	paid  int  // pieces for which the user is charged
-	short bool // the user could not have the last portion
+	short bool // the user could not have the portion that it needed last
 }
 
 const (
@@ -53,15 +53,21 @@ func (a *Account) give(n int) {
 	}
 }
 
-// room returns how many more pieces the user may have, of left that are free for all users.
-func (a *Account) room(left int) int {
-	switch {
-	case a == nil:
+// most returns how many more pieces the user may have if it can pay, of left that are free for all users.
+func (a *Account) most(left int) int {
+	if a == nil {
 		return left
-	case a.short:
-		return min(a.paid-a.taken, (left-a.taken)/2)
 	}
 	return (left - a.taken) / 2
+}
+
+// room returns how many more pieces the user has, as far as is known: one that could not pay last may be able
+// to by now, which only take finds out.
+func (a *Account) room(left int) int {
+	if a != nil && a.short {
+		return min(a.paid-a.taken, a.most(left))
+	}
+	return a.most(left)
 }
 
 // Charge makes what s keeps count for a user, from now on and until Leave or another Charge. Those charge and

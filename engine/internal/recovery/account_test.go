@@ -64,6 +64,19 @@ func TestUsersPayForEarlyPackets(t *testing.T) {
 	require.Empty(t, s.accounts)
 }
 
+// A user that could not pay for a portion keeps packets again when it can: its other memory was freed, or the
+// ledger was in use at that moment.
+func TestUserPaysAgainAfterARefusal(t *testing.T) {
+	s, p := NewStore(), &purse{}
+	q, keep := charged(&s, 7, p)
+	require.Zero(t, keep(1))
+	require.Zero(t, q.Early.Room(&s, 1024))
+	p.left = 2
+	require.Equal(t, 10, keep(10))
+	require.NotZero(t, q.Early.Room(&s, 1024))
+	require.Equal(t, 1, p.left)
+}
+
 // A user keeps no more than it leaves free, however many queue pairs it has.
 func TestOneUserLeavesHalfOfTheMemory(t *testing.T) {
 	s, p := NewStore(), &purse{left: mostEarly}

@@ -80,7 +80,7 @@ func (s *Store) room(e *Early, size int) bool {
 	if s.resting || size > mostPayload || each > left || e.N*each > left/4 {
 		return false
 	}
-	return each <= e.account.room(left) && e.account.take(each)
+	return each <= e.account.most(left) && e.account.take(each)
 }
 
 // put keeps a packet and returns its index. There is room for it.

@@ -8,7 +8,7 @@ import "github.com/nicless/nicless/engine/internal/quota"
 func (sh *Shard) ChargeEarly(q *QP, w *Wire) {
 	user := sh.Ledger.Payer(q.Client.UID)
 	try := func(bytes int) bool { return sh.Ledger.Try(user, quota.Charge{quota.Memory: bytes}) }
-	sh.RefundEarly(w.Recovery.Charge(&w.Port.Paths.Store, user, try))
+	sh.RefundEarly(w.Recovery.Charge(user, try))
 }
 
 // RefundEarly refunds a user what it has paid for early packets.

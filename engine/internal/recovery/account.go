@@ -71,14 +71,16 @@ func (a *Account) room(left int) int {
 }
 
 // Charge makes what s keeps count for a user, from now on and until Leave or another Charge. Those charge and
-// refund what is owed then: a number of bytes, for another user.
-func (s *State) Charge(store *Store, user uint32, try func(bytes int) bool) (from uint32, owed int) {
+// refund what is owed then: a number of bytes, for another user. Stretches was called before. The store is that
+// of the port on which the queue pair was connected, also while its wire is cut.
+func (s *State) Charge(user uint32, try func(bytes int) bool) (from uint32, owed int) {
 	if s == nil {
 		return 0, 0
 	}
+	store := s.store
 	n := s.Early.pieces(store) + s.Kept.pieces(store)
 	s.Early.account.give(n)
-	from, owed = s.leaveAccount(store)
+	from, owed = s.leaveAccount()
 	a := store.accounts[user]
 	if a == nil {
 		a = &Account{User: user, try: try}
@@ -94,7 +96,7 @@ func (s *State) Charge(store *Store, user uint32, try func(bytes int) bool) (fro
 }
 
 // leaveAccount ends what Charge has begun. The caller refunds what is owed to the user from.
-func (s *State) leaveAccount(store *Store) (from uint32, owed int) {
+func (s *State) leaveAccount() (from uint32, owed int) {
 	a := s.Early.account
 	if a == nil {
 		return 0, 0
@@ -104,6 +106,6 @@ func (s *State) leaveAccount(store *Store) (from uint32, owed int) {
 	if a.wires > 0 {
 		return a.User, 0
 	}
-	delete(store.accounts, a.User)
+	delete(s.store.accounts, a.User)
 	return a.User, a.paid / portion * PortionCost
 }

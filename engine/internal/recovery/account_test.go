@@ -26,7 +26,7 @@ func (p *purse) try(bytes int) bool {
 func charged(s *Store, user uint32, p *purse) (q *State, keep func(most int) (n int)) {
 	q = NewState(new(Path), 100)
 	q.Stretches(s, 1024)
-	q.Charge(s, user, p.try)
+	q.Charge(user, p.try)
 	next := uint32(1)
 	return q, func(most int) (n int) {
 		for n < most {
@@ -95,7 +95,7 @@ func TestEarlyPacketsOfAnotherUser(t *testing.T) {
 	s, p, other := NewStore(), &purse{left: 3}, &purse{left: 3}
 	q, keep := charged(&s, 7, p)
 	keep(10)
-	user, owed := q.Charge(&s, 8, other.try)
+	user, owed := q.Charge(8, other.try)
 	require.EqualValues(t, 7, user)
 	require.Equal(t, PortionCost, owed)
 	require.Equal(t, 10, s.accounts[8].taken)
@@ -105,6 +105,7 @@ func TestEarlyPacketsOfAnotherUser(t *testing.T) {
 	user, owed = q.Leave()
 	require.EqualValues(t, 8, user)
 	require.Equal(t, PortionCost, owed)
+	require.Empty(t, s.accounts)
 }
 
 // The memory is given back after a quiet time. Until that is done, nothing is kept.
@@ -133,4 +134,22 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	require.Equal(t, 3, p.left)
 	require.Equal(t, 7, keep(7))
 	require.Equal(t, 7, s.used)
+}
+
+// What could not be refunded when the memory was given back, because the ledger was in use, is refunded later.
+func TestRefundIsTriedAgain(t *testing.T) {
+	s, p := NewStore(), &purse{left: 3}
+	now, quiet, busy := uint64(1), clock.Cycles(quietTime), false
+	q, keep := charged(&s, 7, p)
+	s.accounts[7].try = func(bytes int) bool { return !busy && p.try(bytes) }
+	keep(1)
+	q.Early.Clear(&s)
+	require.Nil(t, s.Rest(now))
+	require.NotNil(t, s.Rest(now+quiet))
+	busy = true
+	s.Rested()
+	require.Equal(t, 2, p.left)
+	busy = false
+	require.Nil(t, s.Rest(now+2*quiet))
+	require.Equal(t, 3, p.left)
 }

@@ -69,7 +69,7 @@ func (s *State) Leave() (user uint32, owed int) {
 		s.store.longs--
 		s.counted = false
 	}
-	return s.leaveAccount(s.store)
+	return s.leaveAccount()
 }
 
 // mayStretch reports whether the queue pair may have the memory to reach far.

@@ -19,7 +19,10 @@ const quietTime = 10 * time.Second
 // that has been used since the last time. The caller gives it back, and then calls Rested.
 func (s *Store) Rest(now uint64) (unused []byte) {
 	switch {
-	case s.taken > 0 || s.used == 0 || s.resting:
+	case s.taken > 0 || s.resting:
+		return nil
+	case s.used == 0:
+		s.refund() // what Rested could not, because the ledger was in use
 		return nil
 	case s.quiet == 0:
 		s.quiet = now
@@ -34,6 +37,11 @@ func (s *Store) Rest(now uint64) (unused []byte) {
 // Rested is called when the system has the memory that Rest has returned. No user is charged any more.
 func (s *Store) Rested() {
 	s.resting, s.quiet, s.used, s.free = false, 0, 0, 0
+	s.refund()
+}
+
+// refund refunds all users what they have paid, as far as that can be done without waiting. Nothing is kept.
+func (s *Store) refund() {
 	for _, a := range s.accounts {
 		for a.paid > 0 && a.try(-PortionCost) {
 			a.paid -= portion

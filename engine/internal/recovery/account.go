@@ -71,8 +71,8 @@ func (a *Account) room(left int) int {
 }
 
 // Charge makes what s keeps count for a user, from now on and until Leave or another Charge. Those charge and
-// refund what is owed then: a number of bytes, for another user. Stretches was called before. The store is that
-// of the port on which the queue pair was connected, also while its wire is cut.
+// refund what is owed then: a number of bytes, for another user. Stretches was called before. The store is
+// that of the port on which the queue pair was connected, also while its wire is cut.
 func (s *State) Charge(user uint32, try func(bytes int) bool) (from uint32, owed int) {
 	if s == nil {
 		return 0, 0

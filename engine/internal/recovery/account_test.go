@@ -136,7 +136,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	require.Equal(t, 7, s.used)
 }
 
-// What could not be refunded when the memory was given back, because the ledger was in use, is refunded later.
+// A refund that was impossible when the memory was given back, because the ledger was in use, is made later.
 func TestRefundIsTriedAgain(t *testing.T) {
 	s, p := NewStore(), &purse{left: 3}
 	now, quiet, busy := uint64(1), clock.Cycles(quietTime), false

@@ -59,6 +59,7 @@ type Absence struct {
 	last   uint64 // when it was waited for last
 	pause  uint64 // how long from then to the next time
 	waited uint64 // cycles; what exceeds the pauses does not count
+	probe  bool   // a probe waits, not the timeout
 }
 
 const (
@@ -92,15 +93,21 @@ func (a *Absence) Late(by uint64) {
 // as much counts as they were to be apart. So if the thread is always slow, Await is called about 20 times
 // for each timeout.
 func (a *Absence) Await(now, patience uint64) (since, again uint64) {
+	if a.probe {
+		a.Probed() // a look for a probe has begun before the attribute timeout has passed
+	}
 	return a.await(now, max(patience, clock.Cycles(leastAwaited)))
 }
 
 // AwaitProbe is Await, called when a peer was silent for so many cycles that it is probed: the wait takes as
 // long at most. Probed ends it.
-func (a *Absence) AwaitProbe(now, silence uint64) (since, again uint64) { return a.await(now, silence) }
+func (a *Absence) AwaitProbe(now, silence uint64) (since, again uint64) {
+	a.probe = true
+	return a.await(now, silence)
+}
 
 // Probed is called when the peer is probed.
-func (a *Absence) Probed() { a.since = 0 }
+func (a *Absence) Probed() { a.since, a.probe = 0, false }
 
 // await is Await for the time most.
 func (a *Absence) await(now, most uint64) (since, again uint64) {

@@ -72,6 +72,20 @@ func TestAwaitProbe(t *testing.T) {
 	}
 }
 
+// If the attribute timeout passes while a probe waits for a look, it counts after a look that begins later.
+func TestTimeoutWaitsForALookOfItsOwn(t *testing.T) {
+	ms := clock.Cycles(time.Millisecond)
+	var a Absence
+	now := clock.Cycles(time.Hour)
+	_, again := a.AwaitProbe(now, 2*ms)
+	require.NotZero(t, again)
+	since, again := a.Await(now+ms, 10*ms)
+	require.Equal(t, now+ms, since)
+	require.NotZero(t, again)
+	since, _ = a.Await(again, 10*ms)
+	require.Equal(t, now+ms, since)
+}
+
 // Time by which timers were late is given once, and no more than the attribute timeout.
 func TestBack(t *testing.T) {
 	ms := clock.Cycles(time.Millisecond)

@@ -114,6 +114,30 @@ func TestWakeUpWithoutWorkCostsAStep(t *testing.T) {
 	}
 }
 
+// A device that was woken polls all queues before it sleeps again, also if one step does not poll them all.
+func TestManyQueuesArePolledBeforeASleep(t *testing.T) {
+	roomy(t)
+	r, p, q := duo(t, Config{})
+	r.e.Hooks.SleepBound, r.e.Hooks.Uncontended = never, true
+	rouse := p.h.wakes()
+	q.h.wakes()
+	c := p.h.cq(control.CQ{})
+	for range 1024 {
+		e := p.h.qp(control.QP{NoReceive: 1}, c, c)
+		e.up(e)
+	}
+	r.start()
+	turn := func() (n int) {
+		r.e.DoWith(mailbox.NoWork, func() { n = int(r.d.runner.Loops[0].Sched.Turn) })
+		return n
+	}
+	r.until("asleep", func() bool { return p.h.slept() != 0 })
+	before, sleep := turn(), p.h.slept()
+	rouse()
+	r.until("asleep again", func() bool { return p.h.slept() > sleep })
+	require.Greater(t, turn()-before, 1, "it spins")
+}
+
 // Control requests, receives and the end of the engine also end a sleep.
 func TestWhatElseEndsASleep(t *testing.T) {
 	r, p, q := duo(t, Config{})

@@ -36,7 +36,8 @@ func IdlePolicy(want object.Idle, canMonitor bool, quota float64, j *journal.Jou
 
 // After spinTime without work the idler begins to yield its core, and after YieldTime to sleep. If it was
 // woken and there was no work, it sleeps again at once: requests wake the device, too, and most of them are
-// served by then.
+// served by then. But not if one step does not poll all queues, because those that are left would wait for
+// the naps between looks.
 const (
 	spinTime  = 50 * time.Microsecond
 	YieldTime = 200 * time.Microsecond
@@ -115,7 +116,13 @@ func (i *idler) reset() {
 
 // afterEachStep reports whether wait is to be called after each step that found no work,
 // rather than after a batch of such steps.
-func (i *idler) afterEachStep() bool { return i.sharesCore || i.slept || i.cores.Contended() }
+func (i *idler) afterEachStep() bool {
+	sleepsAgain := i.slept && i.pollsAll()
+	return i.sharesCore || sleepsAgain || i.cores.Contended()
+}
+
+// pollsAll reports whether a step that ends a batch polls all queues (PatrolMany).
+func (i *idler) pollsAll() bool { return len(i.sh.Running) <= patrolMostPolls }
 
 // wait passes some time after steps that found no work, in the way that the policy says.
 func (i *idler) wait(ctx context.Context) {
@@ -138,7 +145,7 @@ func (i *idler) wait(ctx context.Context) {
 			i.nap(nap)
 			i.since = 0
 		}
-	case contended || i.slept:
+	case (contended || i.slept) && i.pollsAll():
 		i.rest(ctx)
 	default:
 		i.spin(ctx, now)

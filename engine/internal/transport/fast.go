@@ -64,6 +64,7 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 	budget := *bytes
 	var local foundKey
 	held, size := []byte(nil), 0 // the headers of the WRITE that is held back, and the bytes of its payload
+	reading := requests(w)
 	for done < most && budget > 0 {
 		b := q.SQ.Blocks.At(q.SQ.Done)
 		h := execution.HeadOf(b)
@@ -76,9 +77,10 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 		}
 		n, op, reads := len(near), writeOnly, h.Opcode() == wqe.OpRDMARead
 		if reads {
-			if r.Reading >= uint32(max(q.Attr.MaxRdAtomic, 1)) { // rule: the requester bounds its READs
+			if reading >= uint32(max(q.Attr.MaxRdAtomic, 1)) { // rule: the requester bounds its READs
 				break
 			}
+			reading++
 			n, op = 0, readRequest
 		}
 		if !reads && n <= LineBytes {

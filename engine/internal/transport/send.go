@@ -225,13 +225,24 @@ func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok boo
 
 // mayRequest reports whether the next part of m, a READ or an atomic, may be requested. The responder counts
 // each part as a READ, and allows max_rd_atomic of them. On a short path, whose window one part fills, a part
-// is requested when the one before it has come.
+// is requested when the one before it has come. Parts may still be on the way from when the path was long.
 func mayRequest(q *object.QP, m *object.Message) bool {
-	r := &q.Wire.Out
-	if r.Long() {
-		return r.Requests(q.Wire.Recovery.AnsweredOnce()) < uint32(max(q.Attr.MaxRdAtomic, 1))
+	w := q.Wire
+	r := &w.Out
+	if s := w.Recovery; s != nil && r.Requests(s.AnsweredOnce()) >= uint32(max(q.Attr.MaxRdAtomic, 1)) {
+		return false
 	}
-	return r.Sent <= m.Answered
+	return r.Long() || r.Sent <= m.Answered
+}
+
+// requests returns how many READs and atomics are on the way, or how many requests of those, if a READ has
+// several.
+func requests(w *object.Wire) uint32 {
+	r := &w.Out
+	if s := w.Recovery; s != nil && r.Reading > 0 {
+		return max(r.Reading, r.Requests(s.AnsweredOnce()))
+	}
+	return r.Reading
 }
 
 // requestOperation returns the operation of the request of j, a READ or an atomic. A masked atomic whose

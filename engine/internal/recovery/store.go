@@ -42,7 +42,7 @@ const (
 	// A queue pair may keep a quarter of what is left, so that none takes all.
 	mostEarly = 32 << 10
 
-	// mostLong is how many queue pairs of a port reach far: their tables take at most 70 KiB each.
+	// mostLong is how many queue pairs of a port reach far: their tables take at most 76 KiB each.
 	mostLong = 128
 )
 

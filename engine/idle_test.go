@@ -13,6 +13,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sleep"
+	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -105,11 +106,17 @@ func TestWakeUpWithoutWorkCostsAStep(t *testing.T) {
 		r.e.DoWith(mailbox.NoWork, func() { n = int(r.d.runner.Loops[0].Sched.Turn) })
 		return n
 	}
+	asleep := func(sleep uint64) (again uint64) { // for so long that the next sleep may begin at once
+		r.until("asleep", func() bool { again = p.h.slept(); return again > sleep })
+		began := clock.Now()
+		r.until("time passes", func() bool { return clock.Duration(clock.Now()-began) > loop.YieldTime })
+		return again
+	}
+	sleep := asleep(0)
 	for range 20 {
-		r.until("asleep", func() bool { return p.h.slept() != 0 })
-		before, sleep := turn(), p.h.slept()
+		before := turn() // which does not wake the device
 		rouse()
-		r.until("asleep again", func() bool { return p.h.slept() > sleep })
+		sleep = asleep(sleep)
 		require.Less(t, turn()-before, 16, "a batch of steps would be 256")
 	}
 }

@@ -37,7 +37,8 @@ func IdlePolicy(want object.Idle, canMonitor bool, quota float64, j *journal.Jou
 // After spinTime without work the idler begins to yield its core, and after YieldTime to sleep. If it was
 // woken and there was no work, it sleeps again at once: requests wake the device, too, and most of them are
 // served by then. But not if one step does not poll all queues, because those that are left would wait for
-// the naps between looks.
+// the naps between looks. And not within YieldTime of the last sleep: each sleep begins with a barrier on the
+// cores of all clients, which one that wakes the device without end must not cause without end.
 const (
 	spinTime  = 50 * time.Microsecond
 	YieldTime = 200 * time.Microsecond
@@ -86,7 +87,7 @@ type idler struct {
 	bound      time.Duration    // longest sleep
 	since      uint64           // device clock when the idler began to spin; 0: not spinning
 	worked     uint64           // device clock when work ended; 0: it has not ended
-	slept      bool             // the device has slept since the last work
+	slept      uint64           // device clock when the last sleep since the last work began; 0: none
 	countedAt  [2]uint64        // Device.Served and PortChanges when clients and ports were counted
 	wakers     []*object.Client // clients that can wake the device; their status pages show sleeps
 	allWake    bool             // every client with queues wakes the device
@@ -110,15 +111,20 @@ func NewIdler(sh *Loop, sharesCore bool) *idler {
 
 // reset notes that there was work.
 func (i *idler) reset() {
-	i.since, i.worked, i.slept = 0, 0, false
+	i.since, i.worked, i.slept = 0, 0, 0
 	i.cores.Worked()
 }
 
 // afterEachStep reports whether wait is to be called after each step that found no work,
 // rather than after a batch of such steps.
 func (i *idler) afterEachStep() bool {
-	sleepsAgain := i.slept && i.pollsAll()
+	sleepsAgain := i.slept != 0 && i.pollsAll()
 	return i.sharesCore || sleepsAgain || i.cores.Contended()
+}
+
+// restsAtOnce reports whether the device sleeps without spinning before.
+func (i *idler) restsAtOnce(now uint64, contended bool) bool {
+	return (contended || i.slept != 0) && clock.Duration(now-i.slept) >= YieldTime && i.pollsAll()
 }
 
 // pollsAll reports whether a step that ends a batch polls all queues (PatrolMany).
@@ -145,7 +151,7 @@ func (i *idler) wait(ctx context.Context) {
 			i.nap(nap)
 			i.since = 0
 		}
-	case (contended || i.slept) && i.pollsAll():
+	case i.restsAtOnce(now, contended):
 		i.rest(ctx)
 	default:
 		i.spin(ctx, now)
@@ -178,7 +184,7 @@ func (i *idler) spin(ctx context.Context, now uint64) {
 
 // rest sleeps, and notes that.
 func (i *idler) rest(ctx context.Context) {
-	i.slept = true
+	i.slept = clock.Now()
 	i.sleep(ctx)
 	i.since = 0
 	i.cores.Slept()
@@ -254,7 +260,7 @@ func (i *idler) sleep(ctx context.Context) {
 		}
 		f := sh.Look(polls, all)
 		if f.Done > 0 {
-			i.worked, i.slept = 0, false
+			i.worked, i.slept = 0, 0
 			break
 		}
 		if i.sharesCore {

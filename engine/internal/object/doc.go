@@ -85,6 +85,7 @@
 //   - port.go: whether packets of a port may be for a queue pair; when a port is hot, or is given up (Fail)
 //   - outbound.go: whether packets may be sent (CanSend), how the window changes, which WQE may follow
 //     (fences)
+//   - early.go: who pays for packets that come early
 //   - inbound.go: which PSN is expected next, and how many answers may be due; notes ACKs, sends none
 //   - guard.go: which queue pairs a path's guard has; during an alarm, keeps their packets from the fast path
 //

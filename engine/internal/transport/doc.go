@@ -47,6 +47,7 @@
 //     that are missing
 //   - resume.go: executes packets that were kept in later steps
 //   - early.go: keeps packets that come too early, and executes them in order; sends reports
+//   - trim.go: when memory for packets that came early is given back
 //
 // Both:
 //

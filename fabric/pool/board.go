@@ -86,8 +86,9 @@ func (v *view) postedAt(at, known uint64, most int) (list []byte, sequence uint6
 	return b[boardHead : boardHead+n], sequence, nil
 }
 
-// receiveBoard reads the board of the other node if it has changed, and gives the device its announcements.
-// If the board is wrong, it has no announcements. The link stays up.
+// receiveBoard reads the board of the other node if it has changed. The device is given its announcements at
+// the end of the look. If the board is wrong, it has no announcements. The link stays up.
+//
 // posted is what the line that says that the node lives says of the board.
 func (l *link) receiveBoard(posted uint64) {
 	if posted == l.postedSeen {
@@ -104,7 +105,21 @@ func (l *link) receiveBoard(posted uint64) {
 		l.p.cfg.Log.Warn("announcements of a node are not understood", "link", l.p.Name(), "node", l.peer, "error", err.Error())
 	}
 	l.boardSequence, l.postedSeen = sequence, posted
-	l.p.aside(func() { l.p.dev.SetAnnounced(l, l.desc.guid, list) })
+	l.announced = list
+	l.p.boards = append(l.p.boards, l)
+}
+
+// announce gives the device the announcements of boards that were read. That is after publish: whoever reads
+// an announcement finds the way to its engine.
+func (p *Pool) announce() {
+	for _, l := range p.boards {
+		if l.boardSequence != 0 { // not withdrawn meanwhile
+			list := l.announced
+			p.aside(func() { p.dev.SetAnnounced(l, l.desc.guid, list) })
+		}
+		l.announced = nil
+	}
+	p.boards = p.boards[:0]
 }
 
 // withdrawBoard withdraws what clients of the other engine have announced.

@@ -104,6 +104,7 @@ func TestAnnounceBeforeJoining(t *testing.T) {
 	a.receives(b, e)
 	a.announce(t, e)
 	b.receives(a, e)
+	require.Zero(t, a.astray+b.astray, "whoever reads an announcement finds its engine")
 	w.kill(a)
 	b.paused = true
 	a = w.mustStart(Config{Node: 0, Nodes: 3})

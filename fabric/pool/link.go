@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 )
 
@@ -36,8 +37,9 @@ type link struct {
 	sequence      uint64      // sequence of desc
 	describedSeen uint64      // the sequence that the peer's first line had then
 
-	boardSequence uint64 // sequence of the peer's board that was read last; 0: none
-	postedSeen    uint64 // the sequence that the peer's first line had then
+	boardSequence uint64        // sequence of the peer's board that was read last; 0: none
+	postedSeen    uint64        // the sequence that the peer's first line had then
+	announced     []board.Entry // what the board has, until the device is given it
 
 	theirs  int    // index of the pair that names this node in the peer's table; -1: none
 	changes uint64 // changes of that table when it was searched last

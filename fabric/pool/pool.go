@@ -63,6 +63,7 @@ type Pool struct {
 	lost     string  // why this node is not in the pool at the moment; "": it is
 	changed  bool    // something of the state is old
 	stale    []*link // what the state has of these is old
+	boards   []*link // whose announcements the device is to be given
 	damaged  bool    // the header is damaged, and the log says so
 	rival    rival
 	absence  absence

@@ -121,6 +121,7 @@ func (p *Pool) watch() {
 	}
 	p.setPace(ran)
 	p.publish()
+	p.announce()
 }
 
 // rejoin joins a pool that was formatted anew. This node may have a number that the pool does not have now,

@@ -71,6 +71,7 @@ type node struct {
 	refuse int                      // how many ports the engine refuses
 	board  map[uint64][]board.Entry // the links' reports about other engines
 	told   int                      // how often
+	astray int                      // how often there was no way to the engine then
 }
 
 // A port is what an engine has of a link. It sends numbered packets and checks those that come.
@@ -315,6 +316,11 @@ func (n *node) SetAnnounced(link any, guid uint64, list []board.Entry) {
 		n.board = make(map[uint64][]board.Entry)
 	}
 	n.board[guid] = list
+	if len(list) > 0 && n.pool != nil { // nil: Open has made the pool
+		if _, found := n.pool.Look(nic.Address{GUID: guid}); !found {
+			n.astray++
+		}
+	}
 	if len(list) == 0 {
 		delete(n.board, guid)
 	}

@@ -24,12 +24,14 @@ func TestKilledWhilePosting(t *testing.T) {
 	for range 3 {
 		victim := start(t, nil, program, socket, "endless")
 		victim.awaits(t, "its kernel posts", func() bool { return strings.Contains(victim.said.String(), "it posts\n") })
-		require.Greater(t, len(descriptors(t, e)), len(before))
-		at := rounds()
+		with, at := len(descriptors(t, e)), rounds()
 		require.NoError(t, victim.cmd.Process.Kill())
 		_, err := victim.ends(t)
 		require.ErrorContains(t, err, "signal: killed")
-		e.awaits(t, "the engine has dropped the client", func() bool { return len(descriptors(t, e)) == len(before) })
+		e.awaits(t, "the engine has dropped the client", func() bool {
+			now := len(descriptors(t, e))
+			return now < with && now <= len(before) // before may have one that was about to be closed
+		})
 		other.awaits(t, "the other client goes on", func() bool { return rounds() >= at+2 })
 	}
 	idle := start(t, nil, endless, "endless") // its kernel computes, and never ends

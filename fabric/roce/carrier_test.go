@@ -46,10 +46,8 @@ func TestPacketsCross(t *testing.T) {
 				require.Equal(t, payload, got.payload, "%v, %d bytes", o, n)
 			}
 		}
-		// Both carriers count after they have handed on: the test may have the packet already.
-		await.Until(t, "all are counted", func() bool {
-			return a.Stats().Sent.Packets == uint64(psn) && b.Stats().Received.Packets == uint64(psn)
-		})
+		b.counted(int(psn))
+		await.Until(t, "all are counted", func() bool { return a.Stats().Sent.Packets == uint64(psn) })
 		assert.Zero(t, b.Stats().Received.Dropped)
 		assert.Zero(t, b.Stats().Received.Strangers)
 	}
@@ -363,7 +361,7 @@ func TestPacketsAreTriedOnceTheDeviceIsBack(t *testing.T) {
 	h.send(path.Number, head(writeOnly, 2), content(10, 2))
 	require.Equal(t, content(10, 2), h.next().payload)
 	require.Equal(t, uint64(1), h.Stats().Sent.NoWay)
-	require.True(t, p.from.up())
+	await.Until(t, "the address works again, which is noted after the packet was sent", p.from.up)
 }
 
 // An address that could not send, and of which nothing says that it was lost, is probed: the engine sends

@@ -161,6 +161,15 @@ func (h *host) comes(again func()) (r received) {
 	return r
 }
 
+// counted waits until the carrier has counted exactly this many packets that it has received: it counts them
+// after it has put them into the ring, so the test may have the last one before.
+func (h *host) counted(packets int) {
+	h.t.Helper()
+	await.Until(h.t, fmt.Sprintf("%d packets are counted", packets), func() bool {
+		return h.Stats().Received.Packets == uint64(packets)
+	}, func() any { return h.Stats() })
+}
+
 // took returns the next packet if it is there.
 func (h *host) took() (r received, ok bool) {
 	h.t.Helper()

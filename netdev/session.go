@@ -248,10 +248,11 @@ func (p *peer) failed(err error, now time.Time) error {
 	return nil
 }
 
-// unreachable leaves the peer alone for retryTime. Packets that wait for it are dropped.
+// unreachable leaves the peer alone for retryTime. Packets that wait for it are dropped. A reader of Stats
+// who sees them counted finds why.
 func (p *peer) unreachable(err error, now time.Time) {
-	p.dropWaiting()
 	p.warn("peer cannot be reached", err.Error())
+	p.dropWaiting()
 	p.tries = 0
 	p.retryAt = now.Add(retryTime)
 	p.in.later(retryTime)

@@ -266,7 +266,7 @@ func TestEarlyAccessesAreBounded(t *testing.T) {
 
 // After the end of the last Sanitizer, nothing of other contexts is protected.
 func TestOtherContextAfterSanitizer(t *testing.T) {
-	path := serveForTest(t)
+	path := inProcess(t, Config{})
 	x := newSuspect(t, dialed(t, path), SanitizerConfig{})
 	c := dialed(t, path)
 	y := &suspect{T: t, c: c}

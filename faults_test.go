@@ -5,7 +5,6 @@ package nicless
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,21 +13,6 @@ import (
 	"github.com/nicless/nicless/fault"
 	"github.com/stretchr/testify/require"
 )
-
-// serveForTest runs an engine until the end of the test, and returns the path of its socket.
-func serveForTest(t *testing.T) string {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	path := filepath.Join(t.TempDir(), "engine.sock")
-	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- Serve(ctx, path, 0o600, Config{}, func() { close(ready) }) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-ended)
-	})
-	<-ready
-	return path
-}
 
 // A faulted is a pair of queue pairs of one context, on which rules act.
 type faulted struct {
@@ -82,7 +66,7 @@ func failing(nth uint64) (r fault.Rules) {
 // Rules are set, replaced and ended, in an engine of this process and in one behind a socket. They say how
 // often they have acted, also when they have ended.
 func TestFaultsOfAContext(t *testing.T) {
-	path := serveForTest(t)
+	path := inProcess(t, Config{})
 	for name, open := range map[string]func() (*Context, error){
 		"embedded": func() (*Context, error) { return Open(Config{}) },
 		"dialled":  func() (*Context, error) { return Dial(path) },
@@ -127,7 +111,7 @@ func TestFaultsOfAContext(t *testing.T) {
 
 // Rules with a mistake change nothing. Rules end with their context, and an older engine has none.
 func TestFaultsEnd(t *testing.T) {
-	path := serveForTest(t)
+	path := inProcess(t, Config{})
 	setter, err := Dial(path)
 	require.NoError(t, err)
 	worker, err := Dial(path)
@@ -156,7 +140,7 @@ func TestFaultsEnd(t *testing.T) {
 
 // A request that a rule refuses fails with the errno, in this process and through a socket.
 func TestFaultsRefuseRequests(t *testing.T) {
-	path := serveForTest(t)
+	path := inProcess(t, Config{})
 	for name, open := range map[string]func() (*Context, error){
 		"embedded": func() (*Context, error) { return Open(Config{}) },
 		"dialled":  func() (*Context, error) { return Dial(path) },

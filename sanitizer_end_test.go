@@ -17,7 +17,7 @@ import (
 
 // Each context has reports of what it has a part in: of a race between two, both have one, with both stacks.
 func TestSanitizersOfTwoContexts(t *testing.T) {
-	path := serveForTest(t)
+	path := inProcess(t, Config{})
 	x := newSuspect(t, dialed(t, path), SanitizerConfig{})
 	y := newSuspect(t, dialed(t, path), SanitizerConfig{})
 	q, err := y.pd.CreateQP(QPConfig{SendCQ: y.cq})
@@ -52,7 +52,7 @@ func TestSanitizersOfTwoContexts(t *testing.T) {
 
 // A context has one Sanitizer at a time, and after its Close another one. Queues that note stacks go on.
 func TestSanitizerAgain(t *testing.T) {
-	x := newSuspect(t, dialed(t, serveForTest(t)), SanitizerConfig{})
+	x := newSuspect(t, dialed(t, inProcess(t, Config{})), SanitizerConfig{})
 	_, err := x.c.Sanitize(SanitizerConfig{})
 	require.ErrorContains(t, err, "a context has one Sanitizer")
 	destroy(x, true)

@@ -272,7 +272,7 @@ func onDevices(t *testing.T, f func(t *testing.T, c *Context)) {
 		t.Cleanup(func() { _ = c.Close() })
 		f(t, c)
 	})
-	t.Run("dialed", func(t *testing.T) { f(t, dialed(t, serveForTest(t))) })
+	t.Run("dialed", func(t *testing.T) { f(t, dialed(t, inProcess(t, Config{}))) })
 }
 
 // Each mistake is reported, with the stacks of its posts.
@@ -328,7 +328,7 @@ func TestSanitizerFindsNothing(t *testing.T) {
 
 // A stack belongs to its WQE also after the indices of the queue pair have wrapped around.
 func TestSanitizerAfterWrap(t *testing.T) {
-	x := newSuspect(t, dialed(t, serveForTest(t)), SanitizerConfig{})
+	x := newSuspect(t, dialed(t, inProcess(t, Config{})), SanitizerConfig{})
 	q, err := x.pd.CreateQP(QPConfig{SendCQ: x.cq})
 	require.NoError(t, err)
 	peer, err := x.pd.CreateQP(QPConfig{SendCQ: x.cq})
@@ -366,7 +366,7 @@ func (s *Sanitizer) foundOf(q *QP) uint64 {
 
 // Of a queue pair that is reset, the counts begin again.
 func TestSanitizerAfterReset(t *testing.T) {
-	x := newSuspect(t, dialed(t, serveForTest(t)), SanitizerConfig{})
+	x := newSuspect(t, dialed(t, inProcess(t, Config{})), SanitizerConfig{})
 	for range 3 {
 		x.post(x.a[0], x.wr(Write, otherAt, otherAt))
 		x.take(1)

@@ -29,7 +29,7 @@ func (c *lastMoment) Err() error {
 // An event that is recorded right before the context of Next ends is read, whenever Next asks for the end:
 // of a program that has ended, all is seen.
 func TestWatchReadsAllBeforeItsEnd(t *testing.T) {
-	path := serveForTest(t)
+	path := inProcess(t, Config{})
 	worker, watcher := dialed(t, path), dialed(t, path)
 	w, err := watcher.Watch(WatchFilter{All: true})
 	require.NoError(t, err)

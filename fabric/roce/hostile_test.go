@@ -97,9 +97,11 @@ func TestHostileDatagrams(t *testing.T) {
 		s.send(good)
 		got := h.next()
 		require.Equal(t, content(100, 1), got.payload, name)
-		after := h.Stats().Received
 		before.Dropped[c.why]++
-		require.Equal(t, before.Dropped, after.Dropped, name)
+		// On a busy machine the kernel may deliver the other datagram later.
+		await.Until(t, "it is dropped: "+name, func() bool {
+			return h.Stats().Received.Dropped == before.Dropped
+		}, func() any { return h.Stats() })
 	}
 	for r := range Reasons {
 		assert.NotEmpty(t, r.String())

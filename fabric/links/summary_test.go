@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nicless/nicless/internal/freeport"
@@ -41,39 +42,42 @@ func fromEngine(guid uint64, value string) rendezvous.Datagram {
 // An answer counts if it comes from the engine that was asked, on its link, with the number of the question.
 // Messages of others and of strangers do not, whatever they say.
 func TestHostileAnswers(t *testing.T) {
-	a := &testLink{name: "a", guid: 5, path: nic.Path{Number: 1}}
-	b := &testLink{name: "b", guid: 6, path: nic.Path{Number: 2}}
-	var table *Table
-	answer := func(name string, id uint64, part uint8) string {
-		s := &state.Summary{Host: name, Disclosed: true, Programs: []state.Program{{Name: name}}}
-		return summary.Put(s, 1, id, part)
-	}
-	a.path.Port = &talkPort{heard: func(d rendezvous.Datagram) {
-		h, _, err := summary.Parse(d.Value)
-		require.NoError(t, err)
-		wrong := answer("wrong", h.ID, h.Part)
-		table.fromPeer(b.path, packetOf(fromEngine(6, wrong), 1)) // b answers for a
-		table.fromPeer(b.path, packetOf(fromEngine(5, wrong), 1)) // in its name
-		table.fromRoCE(0, packetOf(fromEngine(5, wrong), 7))      // and a stranger
-		table.fromRoCE(0, packetOf(fromEngine(123, wrong), 7))
-		table.fromPeer(a.path, packetOf(fromEngine(5, answer("wrong", h.ID+1, h.Part)), 1))
-		table.fromPeer(a.path, packetOf(fromEngine(5, wrong[:1]+"\x09"+wrong[2:]), 1)) // of another version
-		table.fromPeer(a.path, packetOf(fromEngine(5, answer("a", h.ID, h.Part)), 1))
-		table.fromPeer(a.path, packetOf(fromEngine(5, answer("again", h.ID, h.Part)), 1))
-	}}
-	asked := 0
-	b.path.Port = &talkPort{heard: func(rendezvous.Datagram) { asked++ }} // says nothing
-	table, _ = open(t, Options{}, a, b)
-	list := table.Survey()
-	require.Equal(t, queryTries, asked)
-	require.Equal(t, []state.Peer{
-		{GUID: "000000000000004d", Up: true, Why: "this engine gives no summary"},
-		{GUID: "0000000000000005", Link: "a", Name: "a's", Up: true, Summary: &state.Summary{Host: "a", Disclosed: true, Programs: []state.Program{{Name: "a"}}}},
-		{GUID: "0000000000000006", Link: "b", Name: "b's", Up: true, Why: "no answer in 700ms: it stands still, has ended, or is no engine that knows the question"},
-	}, list)
-	require.Empty(t, table.survey.waiting)
-	_ = table.Survey()
-	require.Equal(t, queryTries, asked, "a survey is given to those who ask soon after, too")
+	synctest.Test(t, func(t *testing.T) {
+		a := &testLink{name: "a", guid: 5, path: nic.Path{Number: 1}}
+		b := &testLink{name: "b", guid: 6, path: nic.Path{Number: 2}}
+		var table *Table
+		answer := func(name string, id uint64, part uint8) string {
+			s := &state.Summary{Host: name, Disclosed: true, Programs: []state.Program{{Name: name}}}
+			return summary.Put(s, 1, id, part)
+		}
+		a.path.Port = &talkPort{heard: func(d rendezvous.Datagram) {
+			h, _, err := summary.Parse(d.Value)
+			require.NoError(t, err)
+			wrong := answer("wrong", h.ID, h.Part)
+			table.fromPeer(b.path, packetOf(fromEngine(6, wrong), 1)) // b answers for a
+			table.fromPeer(b.path, packetOf(fromEngine(5, wrong), 1)) // in its name
+			table.fromRoCE(0, packetOf(fromEngine(5, wrong), 7))      // and a stranger
+			table.fromRoCE(0, packetOf(fromEngine(123, wrong), 7))
+			table.fromPeer(a.path, packetOf(fromEngine(5, answer("wrong", h.ID+1, h.Part)), 1))
+			later := wrong[:1] + "\x09" + wrong[2:] // of another version
+			table.fromPeer(a.path, packetOf(fromEngine(5, later), 1))
+			table.fromPeer(a.path, packetOf(fromEngine(5, answer("a", h.ID, h.Part)), 1))
+			table.fromPeer(a.path, packetOf(fromEngine(5, answer("again", h.ID, h.Part)), 1))
+		}}
+		asked := 0
+		b.path.Port = &talkPort{heard: func(rendezvous.Datagram) { asked++ }} // says nothing
+		table, _ = open(t, Options{}, a, b)
+		list := table.Survey()
+		require.Equal(t, queryTries, asked)
+		require.Equal(t, []state.Peer{
+			{GUID: "000000000000004d", Up: true, Why: "this engine gives no summary"},
+			{GUID: "0000000000000005", Link: "a", Name: "a's", Up: true, Summary: &state.Summary{Host: "a", Disclosed: true, Programs: []state.Program{{Name: "a"}}}},
+			{GUID: "0000000000000006", Link: "b", Name: "b's", Up: true, Why: "no answer in 700ms: it stands still, has ended, or is no engine that knows the question"},
+		}, list)
+		require.Empty(t, table.survey.waiting)
+		_ = table.Survey()
+		require.Equal(t, queryTries, asked, "a survey is given to those who ask soon after, too")
+	})
 }
 
 // An answer that cannot be is said to be so, and ends the questions to that engine.
@@ -93,18 +97,20 @@ func TestAnswersThatCannotBe(t *testing.T) {
 
 // An engine that changes what it says with each part is asked so many times, and not more.
 func TestEndlessAnswers(t *testing.T) {
-	a := &testLink{name: "a", guid: 5, path: nic.Path{Number: 1}}
-	var table *Table
-	asked := uint32(0)
-	a.path.Port = &talkPort{heard: func(d rendezvous.Datagram) {
-		asked++
-		h, _, _ := summary.Parse(d.Value)
-		s := &state.Summary{Disclosed: true, Programs: make([]state.Program, 4)}
-		table.fromPeer(a.path, packetOf(fromEngine(5, summary.Put(s, asked, h.ID, h.Part)), 1))
-	}}
-	table, _ = open(t, Options{}, a)
-	require.NotNil(t, table.Survey()[1].Summary)
-	require.EqualValues(t, queryParts, asked)
+	synctest.Test(t, func(t *testing.T) {
+		a := &testLink{name: "a", guid: 5, path: nic.Path{Number: 1}}
+		var table *Table
+		asked := uint32(0)
+		a.path.Port = &talkPort{heard: func(d rendezvous.Datagram) {
+			asked++
+			h, _, _ := summary.Parse(d.Value)
+			s := &state.Summary{Disclosed: true, Programs: make([]state.Program, 4)}
+			table.fromPeer(a.path, packetOf(fromEngine(5, summary.Put(s, asked, h.ID, h.Part)), 1))
+		}}
+		table, _ = open(t, Options{}, a)
+		require.NotNil(t, table.Survey()[1].Summary)
+		require.EqualValues(t, queryParts, asked)
+	})
 }
 
 // A question of an engine is answered by as much as the table may tell. A client, whose box is in its
@@ -194,39 +200,43 @@ func TestStrangersAreNotAnswered(t *testing.T) {
 	require.Equal(t, want.Number, got.Number)
 }
 
-// A thousand engines that answer, of which some are silent, are asked in seconds.
+// A thousand engines, of which some are silent, are asked in the time that one silent engine takes. It is the
+// time of the bubble, in which answers take none.
 func TestSurveyOfARack(t *testing.T) {
-	var table *Table
-	var mu sync.Mutex
-	var links []*testLink
-	for i := range 1000 {
-		l := &testLink{name: fmt.Sprint("link ", i), guid: uint64(i + 1000), path: nic.Path{Number: uint32(i + 1)}}
-		silent := i%100 == 0
-		l.path.Port = &talkPort{heard: func(d rendezvous.Datagram) {
-			h, _, err := summary.Parse(d.Value)
-			if err != nil || silent {
-				return
-			}
-			go func() {
-				mu.Lock()
-				defer mu.Unlock()
-				table.fromPeer(l.path, packetOf(fromEngine(l.guid, summary.Put(&state.Summary{Queues: 2}, 1, h.ID, 0)), 1))
-			}()
-		}}
-		links = append(links, l)
-	}
-	table, _ = open(t, Options{}, links...)
-	answered, silent := 0, 0
-	for _, p := range table.Survey()[1:] {
-		switch {
-		case p.Summary != nil:
-			require.EqualValues(t, 2, p.Summary.Queues)
-			answered++
-		case strings.HasPrefix(p.Why, "no answer in"):
-			silent++
+	synctest.Test(t, func(t *testing.T) {
+		var table *Table
+		var mu sync.Mutex
+		var links []*testLink
+		for i := range 1000 {
+			l := &testLink{name: fmt.Sprint("link ", i), guid: uint64(i + 1000), path: nic.Path{Number: uint32(i + 1)}}
+			silent := i%100 == 0
+			l.path.Port = &talkPort{heard: func(d rendezvous.Datagram) {
+				h, _, err := summary.Parse(d.Value)
+				if err != nil || silent {
+					return
+				}
+				go func() {
+					mu.Lock()
+					defer mu.Unlock()
+					table.fromPeer(l.path, packetOf(fromEngine(l.guid, summary.Put(&state.Summary{Queues: 2}, 1, h.ID, 0)), 1))
+				}()
+			}}
+			links = append(links, l)
 		}
-	}
-	require.Equal(t, [2]int{990, 10}, [2]int{answered, silent})
+		table, _ = open(t, Options{}, links...)
+		begin, answered, silent := time.Now(), 0, 0
+		for _, p := range table.Survey()[1:] {
+			switch {
+			case p.Summary != nil:
+				require.EqualValues(t, 2, p.Summary.Queues)
+				answered++
+			case strings.HasPrefix(p.Why, "no answer in"):
+				silent++
+			}
+		}
+		require.Equal(t, [2]int{990, 10}, [2]int{answered, silent})
+		require.Equal(t, queryTime*(1<<queryTries-1), time.Since(begin))
+	})
 }
 
 func TestParseDisclosure(t *testing.T) {

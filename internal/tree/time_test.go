@@ -47,6 +47,7 @@ var mayWaitByTime = map[string]struct {
 	"internal/modules/modules_test.go": {2, "the limit that go test gives is handed on"},
 	"internal/await/await_test.go":     {1, "the package itself"},
 	"tools/lab/main_test.go":           {1, "a line of the log, if something took long"},
+	"fabric/links/summary_test.go":     {1, "the clock is that of a synctest bubble"},
 	"netdev/enemy_test.go":             {3, "the clock is that of a synctest bubble"},
 	"netdev/later_test.go":             {4, "the clock is that of a synctest bubble"},
 	"niclesstest/bubble_test.go":       {1, "the clock is that of a synctest bubble"},

@@ -12,10 +12,11 @@ import (
 )
 
 // waitsByTime is code of tests that depends on how fast the machine is: it sleeps, ends a wait when
-// some time is over, or measures how long something took. Tests wait by package internal/await, on a
-// device clock that they hold, or in testing/synctest.
+// some time is over, measures how long something took, or gives a process that repeats a test a limit of its
+// own. Tests wait by package internal/await, on a device clock that they hold, or in testing/synctest.
 var waitsByTime = regexp.MustCompile(`time\.(After|AfterFunc|Sleep|NewTimer|NewTicker|Tick)\(|(require|assert)\.(Eventually|Never)|` +
-	`context\.With(Timeout|Deadline)\(|Deadline\(time\.Now|time\.(Since|Until)\(|time\.Now\(\)\.(Before|After|Sub)\(`)
+	`context\.With(Timeout|Deadline)\(|Deadline\(time\.Now|time\.(Since|Until)\(|time\.Now\(\)\.(Before|After|Sub)\(|` +
+	`-test\.timeout=[1-9]`)
 
 // benchmarks are files that measure time, because that is what they are for.
 var benchmarks = regexp.MustCompile(`bench(_[a-z0-9]+)*_test\.go$`)

@@ -105,7 +105,7 @@ func (l *link) receiveBoard(posted uint64) {
 		l.p.cfg.Log.Warn("announcements of a node are not understood", "link", l.p.Name(), "node", l.peer, "error", err.Error())
 	}
 	l.boardSequence, l.postedSeen = sequence, posted
-	l.announced = list
+	l.announced, l.listed = list, true
 	l.p.boards = append(l.p.boards, l)
 }
 
@@ -113,7 +113,7 @@ func (l *link) receiveBoard(posted uint64) {
 // an announcement finds the way to its engine.
 func (p *Pool) announce() {
 	for _, l := range p.boards {
-		if l.boardSequence != 0 { // not withdrawn meanwhile
+		if l.listed { // not withdrawn meanwhile
 			list := l.announced
 			p.aside(func() { p.dev.SetAnnounced(l, l.desc.guid, list) })
 		}
@@ -124,9 +124,9 @@ func (p *Pool) announce() {
 
 // withdrawBoard withdraws what clients of the other engine have announced.
 func (l *link) withdrawBoard() {
-	if l.boardSequence == 0 {
+	if !l.listed {
 		return
 	}
-	l.boardSequence, l.postedSeen = 0, 0
+	l.boardSequence, l.postedSeen, l.listed = 0, 0, false
 	l.p.aside(func() { l.p.dev.SetAnnounced(l, l.desc.guid, nil) })
 }

@@ -179,3 +179,28 @@ func TestWrongBoards(t *testing.T) {
 	b.announce(t, good)
 	a.receives(b, good)
 }
+
+// A node may write any sequence, also the one that stands for a board that was never read. Its announcements
+// go nevertheless: when its board is wrong, and when it dies.
+func TestBoardWithSequenceZero(t *testing.T) {
+	w := newWorld(t, 1)
+	a, b := couple(t, w)
+	good := board.Entry{Client: 1, User: 1000, Value: "good"}
+	mem, at := w.heap.Bytes(), b.pool.part+boardAt
+	b.announce(t, good)
+	a.receives(b, good)
+	shm.BE64At(mem, at+8).Publish(board.Max + 1)
+	shm.BE64At(mem, at).Publish(0)
+	b.claimNews()
+	a.receives(b)
+
+	b.announce(t, good)
+	a.receives(b, good)
+	b.announce(t)
+	a.receives(b)
+	b.announce(t, good)
+	shm.BE64At(mem, at).Publish(0)
+	a.receives(b, good)
+	w.kill(b)
+	a.receives(b)
+}

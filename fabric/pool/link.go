@@ -40,6 +40,7 @@ type link struct {
 	boardSequence uint64        // sequence of the peer's board that was read last; 0: none
 	postedSeen    uint64        // the sequence that the peer's first line had then
 	announced     []board.Entry // what the board has, until the device is given it
+	listed        bool          // the device has what a board has, or is to be given it
 
 	theirs  int    // index of the pair that names this node in the peer's table; -1: none
 	changes uint64 // changes of that table when it was searched last

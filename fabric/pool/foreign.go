@@ -7,8 +7,9 @@ import (
 )
 
 // readBytes is how many bytes of an ordinary file are read before it becomes a pool: images of disks and
-// file systems, which may begin with zeros, have something else than zeros there.
-const readBytes = 64 << 10
+// file systems, which may begin with zeros, have something else than zeros there. Btrfs, UFS2, ReiserFS and
+// GFS2 have their first superblock 64 KiB behind the beginning, the others before that.
+const readBytes = 128 << 10
 
 var errForeign = errors.New("the file has other data, and a pool would overwrite it")
 

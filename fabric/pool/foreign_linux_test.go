@@ -31,6 +31,7 @@ func TestForeignFilesAreKept(t *testing.T) {
 		{"text", []byte("dear diary, today"), `it begins with "dear diary, toda"`},
 		{"short text", []byte("hello"), `it begins with "hello"`},
 		{"a file system", append(zero(1080), append([]byte{0x53, 0xef}, zero(worldSize)...)...), `it begins with "` + strings.Repeat(`\x00`, 16) + `"`},
+		{"a file system of Btrfs", append(zero(64<<10+64), append([]byte("_BHRfS_M"), zero(worldSize)...)...), `it begins with "` + strings.Repeat(`\x00`, 16) + `"`},
 		{"a large file", bytes.Repeat([]byte("x"), worldSize), `it begins with "xxxxxxxxxxxxxxxx"`},
 	} {
 		path := filepath.Join(t.TempDir(), "file")

@@ -95,7 +95,11 @@ func (m *Memory) Map() (*shm.Region, error) {
 		return nil, err
 	}
 	if m.begins != nil && what.grow {
-		if err := m.readFirst(f); err != nil {
+		err := m.readFirst(f)
+		if err != nil { // perhaps a header was being written between two words that were read
+			err = m.readFirst(f)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"bytes"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,10 @@ import (
 // A file that is neither a pool nor blank stays as it is.
 func TestForeignFilesAreKept(t *testing.T) {
 	zero := func(n int) []byte { return make([]byte, n) }
+	var numbers []byte // as programs write an array
+	for i := range uint64(worldSize / 8) {
+		numbers = binary.LittleEndian.AppendUint64(numbers, 256*i)
+	}
 	var header [headerSize]byte
 	h, err := plan(&Config{Nodes: 2}, worldSize)
 	require.NoError(t, err)
@@ -32,6 +37,7 @@ func TestForeignFilesAreKept(t *testing.T) {
 		{"short text", []byte("hello"), `it begins with "hello"`},
 		{"a file system", append(zero(1080), append([]byte{0x53, 0xef}, zero(worldSize)...)...), `it begins with "` + strings.Repeat(`\x00`, 16) + `"`},
 		{"a file system of Btrfs", append(zero(64<<10+64), append([]byte("_BHRfS_M"), zero(worldSize)...)...), `it begins with "` + strings.Repeat(`\x00`, 16) + `"`},
+		{"numbers from 0 on", numbers, `it begins with "` + strings.Repeat(`\x00`, 9) + `\x01` + strings.Repeat(`\x00`, 6) + `"`},
 		{"a large file", bytes.Repeat([]byte("x"), worldSize), `it begins with "xxxxxxxxxxxxxxxx"`},
 	} {
 		path := filepath.Join(t.TempDir(), "file")

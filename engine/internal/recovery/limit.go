@@ -13,6 +13,7 @@ type Limit struct {
 	cnpAfter uint32 // PSN up to which packets must be acknowledged before another CNP counts
 	grown    uint32 // packets acknowledged since the window grew
 	lossy    bool   // the window has become smaller by Lose, and has not been Full since
+	resends  bool   // READs are requested again, and no round is under way
 
 	Selective bool   // only what is lost is sent again, and Away counts
 	Probing   bool   // packets are sent again to make the peer answer; the window does not keep them
@@ -30,7 +31,7 @@ func NewLimit(full, first uint32) Limit {
 // Grow makes a window that was too large once grow again: by one packet and an eighth for each window of
 // packets that is acknowledged. n packets have been acknowledged.
 func (l *Limit) Grow(n uint32) {
-	if l.Window >= l.Full || l.Rounds {
+	if l.Window >= l.Full || l.Rounds && !l.resends {
 		return
 	}
 	l.grown += n

@@ -130,6 +130,30 @@ func TestLostRequestIsOnePacket(t *testing.T) {
 	require.Zero(t, s.far.waiting)
 }
 
+// After an outage the window is small, and much of a READ is requested again. No round begins with that, so
+// the window grows with the answers until one does.
+func TestWindowGrowsWhileAReadIsRequestedAgain(t *testing.T) {
+	s := newLongSender(longPath())
+	s.send(1, false)
+	s.acknowledge(1, 25*clock.Cycles(long))
+	s.Note(&s.l, 1, 20, s.next, true)
+	s.next += 20
+	require.True(t, s.far.round.on)
+	s.l.Window = 16
+	s.l.Grow(16)
+	require.EqualValues(t, 16, s.l.Window, "it follows the round")
+	s.Probe(&s.l, s.una, s.next, s.next)
+	s.Note(&s.l, 1, 20, s.next, true)
+	require.False(t, s.far.round.on)
+	s.l.Window = 16
+	s.l.Grow(16)
+	require.EqualValues(t, 16+1+2, s.l.Window)
+	s.Note(&s.l, s.next, 2, s.next, true)
+	require.True(t, s.far.round.on)
+	s.l.Grow(19)
+	require.EqualValues(t, 16+1+2, s.l.Window)
+}
+
 // READs that follow WRITEs request no more answers than can be kept.
 func TestAnswersAfterALongWindow(t *testing.T) {
 	l := NewLimit(Reach, 0)

@@ -121,9 +121,10 @@ func (s *State) shorten(l *Limit) {
 
 // beginsRound begins a round with the packet psn, which stands for n PSNs and is sent now, if none is under
 // way. The round of a READ ends with the last answer to its request: until then those have come that were on
-// the way. That is so only if the request is a small part of the window; windows of larger ones follow
-// losses, as on short paths. If a request is sent again, an answer may be to the one before, so no round
-// begins. Until one does, the window grows with what is acknowledged: after an outage that may be long.
+// the way. That is so only if the request is a small part of the window, or a small one; windows of larger
+// ones follow losses, as on short paths. If a request is sent again, an answer may be to the one before, so
+// no round begins. Until one does, the window grows with what is acknowledged: after an outage that may be
+// long.
 func (s *State) beginsRound(l *Limit, psn, n uint32, first, reads bool) bool {
 	f := &s.far
 	switch {
@@ -132,7 +133,7 @@ func (s *State) beginsRound(l *Limit, psn, n uint32, first, reads bool) bool {
 	case reads && !first:
 		l.resends = true
 		return false
-	case reads && largeParts*n > l.Window:
+	case reads && n > leastPart && largeParts*n > l.Window:
 		l.Rounds = false
 		return false
 	}

@@ -25,6 +25,14 @@ func newLongSender(p *Path) *longSender {
 	return s
 }
 
+// measuredSender returns a sender that has measured one round trip of a long path.
+func measuredSender() *longSender {
+	s := newLongSender(longPath())
+	s.send(1, false)
+	s.acknowledge(1, 25*clock.Cycles(long))
+	return s
+}
+
 // send sends n packets for the first time; reads says that each asks for an answer.
 func (s *longSender) send(n uint32, reads bool) {
 	for range n {
@@ -109,11 +117,21 @@ func TestAnswersMakeNoWindow(t *testing.T) {
 	require.Equal(t, uint32(100), s.l.Window)
 }
 
+// Windows follow the round trips of requests of the least size however small they are, or a path that loses
+// would keep a window below three of those.
+func TestSmallRequestsMakeWindows(t *testing.T) {
+	for n, begins := range map[uint32]bool{1: true, leastPart: true, leastPart + 1: false} {
+		s := measuredSender()
+		s.l.Window = leastPart
+		s.Note(&s.l, s.next, n, s.next, true)
+		require.Equal(t, begins, s.far.round.on, n)
+		require.Equal(t, begins, s.l.Rounds, n)
+	}
+}
+
 // A request that is lost is one packet, however many answers wait for it.
 func TestLostRequestIsOnePacket(t *testing.T) {
-	s := newLongSender(longPath())
-	s.send(1, false)
-	s.acknowledge(1, 25*clock.Cycles(long))
+	s := measuredSender()
 	s.Note(&s.l, 1, 200, s.next, true)
 	s.next += 200
 	s.send(100, false)
@@ -133,9 +151,7 @@ func TestLostRequestIsOnePacket(t *testing.T) {
 // After an outage the window is small, and much of a READ is requested again. No round begins with that, so
 // the window grows with the answers until one does.
 func TestWindowGrowsWhileAReadIsRequestedAgain(t *testing.T) {
-	s := newLongSender(longPath())
-	s.send(1, false)
-	s.acknowledge(1, 25*clock.Cycles(long))
+	s := measuredSender()
 	s.Note(&s.l, 1, 20, s.next, true)
 	s.next += 20
 	require.True(t, s.far.round.on)

@@ -99,9 +99,6 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 	if err := q.reachable(what, &peer, true); err != nil {
 		return err
 	}
-	if err := q.setPeer(what, &peer); err != nil {
-		return err
-	}
 	most := q.c.limits.MaxRdAtomic
 	rtr := &Attr{
 		Mask:  AttrState | AttrDevice | AttrPathMTU | AttrDestQPN | AttrRQPSN,
@@ -115,37 +112,7 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRdAtomic = uint8(o.Timeout), uint8(o.Retry),
 			uint8(o.RNRRetry), most
 	}
-	if err := q.Modify(rtr); err != nil {
-		return q.refusedIn(what, err)
-	}
-	err := q.Modify(rts)
-	if err == nil {
-		return nil
-	}
-	if a, queryErr := q.Query(); queryErr == nil && a.State == StateERR {
-		// The peer's first request came between the two Modify calls, and was refused.
-		return wrap(what, control.Errorf(control.CodeState,
-			"QP %#06x went into error while it was being connected, by a request of QP %#06x that it had to refuse; the device's explanation says why", q.qpn, peer.QPN))
-	}
-	return err
-}
-
-// setPeer reports to the engine where the peer is, if it is on another engine or was on one before.
-func (q *QP) setPeer(what string, peer *Descriptor) error {
-	remote := peer.Device != q.c.limits.GUID
-	known := !remote && !q.peerRemote.Load()
-	if known || q.c.limits.Minor < minorPeer {
-		return nil
-	}
-	m := &control.Peer{QPN: q.qpn, GUID: peer.Device}
-	if peer.Address.IsValid() {
-		m.GID = peer.Address.As16()
-	}
-	if _, err := q.c.call(what, control.OpSetPeer, m, &control.Empty{}); err != nil {
-		return q.refusedIn(what, err)
-	}
-	q.peerRemote.Store(remote)
-	return nil
+	return q.connectBy(what, &peer, rtr, rts)
 }
 
 // minorPeer is the minor version of the protocol that has OpAddress and OpSetPeer.
@@ -436,18 +403,26 @@ func attrOf(m *control.QPAttr) Attr {
 // empties the queues. During such a call, do not post to the queue pair and do not poll
 // its CQs.
 func (q *QP) Modify(a *Attr) error {
-	const what = "modify QP"
 	if a == nil {
-		return wrap(what, control.Errorf(control.CodeInvalid, "no attributes (nil)"))
+		return wrap(modifying, control.Errorf(control.CodeInvalid, "no attributes (nil)"))
 	}
 	q.changes.Lock()
 	defer q.changes.Unlock()
 	if q.closed.Load() {
-		return wrap(what, ErrClosed)
+		return wrap(modifying, ErrClosed)
 	}
-	if _, err := q.c.call(what, control.OpModifyQP, a.request(q.qpn), &control.Empty{}); err != nil {
+	if _, err := q.c.call(modifying, control.OpModifyQP, a.request(q.qpn), &control.Empty{}); err != nil {
 		return err
 	}
+	q.changed(a)
+	return nil
+}
+
+// modifying is what errors of the requests of Modify begin with.
+const modifying = "modify QP"
+
+// changed notes what a request of Modify has changed.
+func (q *QP) changed(a *Attr) {
 	if a.Mask&AttrQKey != 0 {
 		q.qkey.Store(a.QKey)
 	}
@@ -457,7 +432,6 @@ func (q *QP) Modify(a *Attr) error {
 		}
 		q.state.Store(uint32(a.State))
 	}
-	return nil
 }
 
 // Query returns the state and all attributes, as the device has them.

@@ -199,7 +199,7 @@ func (s *socket) separated(uint32) bool { return true }
 func (s *socket) Call(op control.Op, req, ans control.Message) (r control.Reply, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.send(op, req); err != nil {
+	if err := s.send(op, 0, req); err != nil {
 		return r, err
 	}
 	a, err := s.receive(op, s.tag)
@@ -209,8 +209,39 @@ func (s *socket) Call(op control.Op, req, ans control.Message) (r control.Reply,
 	return take(op, a, ans)
 }
 
+// callLinked implements linker: it sends all requests before it reads the first answer. A wait for an answer
+// puts this thread to sleep and wakes threads of the engine, which takes longer than most requests.
+func (s *socket) callLinked(list []linkedRequest) (done int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.tag + 1
+	for i, r := range list {
+		flags := control.FlagLinked
+		if i == 0 {
+			flags = 0
+		}
+		if err := s.send(r.op, flags, r.m); err != nil {
+			return 0, err
+		}
+	}
+	for i, r := range list { // all answers are read, so that the next call finds its own
+		a, gone := s.receive(r.op, first+uint64(i))
+		if gone != nil {
+			return done, gone
+		}
+		_, refusal := take(r.op, a, &control.Empty{})
+		switch {
+		case refusal == nil:
+			done++
+		case err == nil:
+			err = refusal // the others were refused because of this one
+		}
+	}
+	return done, err
+}
+
 // send sends a request with the next tag. The caller holds mu.
-func (s *socket) send(op control.Op, req control.Message) error {
+func (s *socket) send(op control.Op, flags uint16, req control.Message) error {
 	if s.closed && s.ended == nil {
 		s.ended = os.ErrClosed
 	}
@@ -218,7 +249,7 @@ func (s *socket) send(op control.Op, req control.Message) error {
 		return s.gone(s.ended)
 	}
 	s.tag++
-	s.out = control.Append(s.out[:0], op, 0, s.tag, req)
+	s.out = control.Append(s.out[:0], op, flags, s.tag, req)
 	err := retry(func() error { return unix.Sendmsg(s.fd, s.out, nil, nil, unix.MSG_NOSIGNAL) })
 	if err != nil {
 		return s.gone(err)

@@ -22,6 +22,7 @@ type session struct {
 	uid     uint32
 	unread  *unreadAnswers
 	greeted bool                         // hello was answered
+	refused bool                         // the last request was refused
 	in      [control.MaxMessage + 1]byte // the request that is served; reused
 	out     []byte                       // the last answer; reused
 }
@@ -48,11 +49,14 @@ func (s *session) serveRequest() error {
 		return err
 	}
 	h, payload, err := control.ParseHeader(s.in[:n])
-	if err != nil || h.Flags != 0 || flags&unix.MSG_TRUNC != 0 {
+	if err != nil || h.Flags&^control.FlagLinked != 0 || flags&unix.MSG_TRUNC != 0 {
 		return fmt.Errorf("%w: %d bytes", errProtocol, n)
 	}
 	if !s.greeted && h.Op != control.OpHello {
 		return s.refuse(h, control.Errorf(control.CodeVersion, "%v before hello", h.Op))
+	}
+	if s.refused && h.Flags&control.FlagLinked != 0 {
+		return s.refuse(h, control.Errorf(control.CodeState, "%v: not executed, because the request before it, to which it is linked, was refused", h.Op))
 	}
 	ans, reply, err := s.call(h.Op, payload)
 	if err != nil {
@@ -63,6 +67,7 @@ func (s *session) serveRequest() error {
 		s.unread.sent(s.conn)
 		return s.refuse(h, refusal)
 	}
+	s.refused = false
 	if h.Op == control.OpHello {
 		s.greeted = true
 		_ = s.conn.SetReadDeadline(time.Time{})
@@ -115,6 +120,7 @@ func (s *session) answer(h control.Header, m control.Message, r control.Reply) e
 }
 
 func (s *session) refuse(h control.Header, e *control.Error) error {
+	s.refused = true
 	s.out = control.Append(s.out[:0], h.Op, control.FlagAnswer|control.FlagError, h.Tag, e)
 	return unixsock.Send(s.conn, s.out)
 }

@@ -80,6 +80,52 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 }
 
+// A request that is linked to one that was refused is refused, too, and not executed, and so are those that
+// are linked to it. After a request that was executed, a linked one is executed.
+func TestLinkedRequests(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	c := r.dial(r.serve())
+	c.hello()
+	unknown := control.Op(99)
+	rows := []struct {
+		op      control.Op
+		flags   uint16
+		refused control.Code // 0: executed
+	}{
+		{control.OpAllocPD, control.FlagLinked, 0}, // to hello
+		{control.OpAllocPD, control.FlagLinked, 0},
+		{unknown, control.FlagLinked, control.CodeUnsupported},
+		{control.OpAllocPD, control.FlagLinked, control.CodeState},
+		{control.OpAllocPD, control.FlagLinked, control.CodeState},
+		{control.OpAllocPD, 0, 0},
+		{control.OpAllocPD, control.FlagLinked, 0},
+		{unknown, 0, control.CodeUnsupported},
+		{control.OpAllocPD, 0, 0},
+	}
+	for i, row := range rows {
+		c.send(control.Append(nil, row.op, row.flags, uint64(i), &control.Empty{}))
+	}
+	var last control.PD
+	executed := uint32(0)
+	for i, row := range rows {
+		h, payload, _, ok := c.answer()
+		require.True(t, ok)
+		require.Equal(t, row.op, h.Op)
+		require.Equal(t, uint64(i), h.Tag)
+		if row.refused != 0 {
+			require.Equal(t, control.FlagAnswer|control.FlagError, h.Flags)
+			var e control.Error
+			require.NoError(t, control.Parse(h.Op, payload, &e))
+			require.Equal(t, row.refused, e.Code, e.Text)
+			continue
+		}
+		require.Equal(t, control.FlagAnswer, h.Flags, i)
+		require.NoError(t, control.Parse(h.Op, payload, &last))
+		executed++
+		require.Equal(t, executed, last.PDN, "those that were refused have made no domain")
+	}
+}
+
 // A datagram that is not of this protocol ends its connection. Other connections go on.
 func TestGarbage(t *testing.T) {
 	good := control.Append(nil, control.OpAllocPD, 0, 1, &control.Empty{})
@@ -88,6 +134,7 @@ func TestGarbage(t *testing.T) {
 		"half a header":   good[:15],
 		"size too large":  append(append([]byte{}, good[:4]...), append([]byte{1, 0, 0, 0}, good[8:]...)...),
 		"an answer":       control.Append(nil, control.OpAllocPD, control.FlagAnswer, 1, &control.Empty{}),
+		"a linked answer": control.Append(nil, control.OpAllocPD, control.FlagAnswer|control.FlagLinked, 1, &control.Empty{}),
 		"unknown flags":   control.Append(nil, control.OpAllocPD, 0x8000, 1, &control.Empty{}),
 		"longer than any": make([]byte, control.MaxMessage+1),
 		"far too long":    make([]byte, 20_000),

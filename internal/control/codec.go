@@ -16,6 +16,7 @@ const MaxMessage = 512
 const (
 	FlagAnswer uint16 = 1 << 0 // the datagram is an answer of the device
 	FlagError  uint16 = 1 << 1 // the payload is an Error
+	FlagLinked uint16 = 1 << 2 // the datagram is a request that is refused if the one before it was
 )
 
 // A Header begins every datagram.

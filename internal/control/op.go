@@ -1,11 +1,11 @@
 package control
 
 // Version of the protocol. A device refuses a client with another major number. A minor number only adds:
-// operations, and fields in what was padding. Older devices ignore such a field or refuse it, so a client
-// asks for it only if the Welcome has the minor number.
+// operations, flags of requests, and fields in what was padding. Older devices ignore or refuse what they do
+// not know, so a client uses it only if the Welcome has the minor number.
 const (
 	Major uint16 = 2
-	Minor uint16 = 11
+	Minor uint16 = 12
 )
 
 // Magic begins a Hello: "nicl" in memory order.

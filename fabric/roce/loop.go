@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nicless/nicless/internal/blocking"
 	"github.com/nicless/nicless/internal/cpu"
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,12 @@ const (
 	napBlocked = 20 * time.Microsecond
 	relax      = 8                      // pauses of the processor between two looks at the ring
 	shortSlice = 100 * time.Microsecond // the time slice that shortenSlice asks for
+
+	// After a wait of at least longWait, the next wait is expected to be long too: then the loop gives up
+	// its P before it (package blocking). Otherwise the runtime's sysmon thread would look up to 60 times
+	// in the first 10 ms whether somebody needs that P. Shorter waits keep it, because packets follow
+	// each other, and to take a P again would delay each of them.
+	longWait = time.Millisecond
 )
 
 // run is the loop of a goroutine that sends, receives, or does both. s is nil if the loop does not send, r is
@@ -79,6 +86,7 @@ type waiter struct {
 	event  int           // eventfd, which ends a sleep for signal. Nobody reads it: epoll reports each write
 	file   *os.File      // epoll as a file, if the Go runtime waits for epoll in a sleep; otherwise nil
 	events [16]unix.EpollEvent
+	long   bool // the last wait was long
 }
 
 func newWaiter() (*waiter, error) {
@@ -165,7 +173,13 @@ func (w *waiter) sleep(c *Carrier, s *sender) {
 // wait waits for a socket, the timerfd or the eventfd.
 func (w *waiter) wait() {
 	if w.file == nil {
-		_, _ = unix.EpollWait(w.epoll, w.events[:], -1)
+		began := time.Now()
+		if w.long {
+			blocking.Events(w.epoll, w.events[:])
+		} else {
+			_, _ = unix.EpollWait(w.epoll, w.events[:], -1)
+		}
+		w.long = time.Since(began) >= longWait
 		return
 	}
 	if raw, err := w.file.SyscallConn(); err == nil {

@@ -137,3 +137,20 @@ func TestImpossiblePackets(t *testing.T) {
 	require.Equal(t, head(writeOnly, 2), b.next().head)
 	require.Equal(t, uint64(2), a.Stats().Sent.Impossible)
 }
+
+// A wait after a long one gives up its P, and ends as any other. After a short one, waits keep it.
+func TestWaitsAfterALongOne(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	w, err := newWaiter()
+	require.NoError(t, err)
+	defer w.close()
+	require.False(t, w.long, "before the first wait")
+	for !w.long { // a signal of the runtime ends a wait, too
+		w.wakeAfter(2 * longWait)
+		w.wait()
+	}
+	for w.long { // a machine that is busy may make any wait long
+		w.signal()
+		w.wait()
+	}
+}

@@ -48,6 +48,34 @@ func TestReadable(t *testing.T) {
 	require.Equal(t, unix.EFAULT, e)
 }
 
+// A wait for events ends when there are some, while collections of garbage move stacks and other goroutines
+// need the only P.
+func TestEvents(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	r, w := pipe(t)
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	require.NoError(t, err)
+	defer unix.Close(epoll)
+	const number = 77
+	require.NoError(t, unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, r, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: number}))
+	for range 200 {
+		go func() {
+			runtime.GC()
+			_, _ = w.Write([]byte{1})
+		}()
+		var events [4]unix.EpollEvent
+		n := 0
+		for n == 0 { // a signal of the runtime ends a wait, too
+			n = Events(epoll, events[:])
+		}
+		require.Equal(t, 1, n)
+		require.Equal(t, int32(number), events[0].Fd)
+		_, err = unix.Read(r, make([]byte, 1))
+		require.NoError(t, err)
+	}
+	require.Zero(t, Events(r, make([]unix.EpollEvent, 1)), "a pipe is no epoll descriptor")
+}
+
 // A wait for a word ends when its time is over, and at once if the word has another value.
 func TestFutex(t *testing.T) {
 	word := new(uint32)
@@ -60,8 +88,10 @@ func TestFutex(t *testing.T) {
 func TestWaitsAllocateNothing(t *testing.T) {
 	r, _ := pipe(t)
 	word := new(uint32)
+	var events [1]unix.EpollEvent
 	require.Less(t, testing.AllocsPerRun(100, func() {
 		_, _ = Readable(r, 0)
+		_ = Events(r, events[:])
 		_ = Futex(word, 1, time.Hour)
 	}), 2.0)
 }

@@ -60,6 +60,17 @@ func Readable(fd int, d time.Duration) (bool, error) {
 	return e == 0 && n > 0, nil
 }
 
+// Events waits without a limit of time until an epoll descriptor has events, and returns how many it has
+// stored. It may return too early, with none.
+func Events(epoll int, events []unix.EpollEvent) (n int) {
+	r, e := syscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])),
+		uintptr(len(events)), ^uintptr(0), 0, 0)
+	if e != 0 {
+		return 0
+	}
+	return int(r)
+}
+
 // Futex waits while the word has the value v, as futex(2) does for words that processes share, at most for d.
 // It returns the error of the system call: EAGAIN if the word has another value, ETIMEDOUT after d.
 func Futex(word *uint32, v uint32, d time.Duration) unix.Errno {

@@ -185,7 +185,7 @@ var mayImport = map[string][]string{
 	// Links between engines. Carriers are below fabric's users and beside each other.
 	"fabric":      {"internal/nic"},
 	"fabric/auth": {"fabric"},
-	"fabric/roce": {"fabric", "fabric/auth", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/budget", "internal/shm", "internal/cpu"},
+	"fabric/roce": {"fabric", "fabric/auth", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/blocking", "internal/budget", "internal/shm", "internal/cpu"},
 	// For the server of verbs programs, too.
 	"fabric/links": {"fabric", "fabric/auth", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/board", "internal/nic", "internal/rendezvous", "internal/summary", "internal/unixsock", "state", "verbs"},
 	"fabric/pool":  {"fabric", "internal/board", "internal/nic", "internal/packetring", "internal/shm", "internal/cpu", "internal/platform"},

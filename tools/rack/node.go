@@ -49,6 +49,7 @@ type end struct {
 	back *end
 	cq   *nicless.CQ
 	qp   *nicless.QP
+	own  nicless.Descriptor
 	d    nicless.Descriptor // of the other end
 
 	connected bool
@@ -91,6 +92,7 @@ func (n *node) newEnd(to *node) (e *end, err error) {
 	if err != nil {
 		return nil, err
 	}
+	e.own = e.qp.Descriptor(n.mr.Remote("all"))
 	n.peers = append(n.peers, e)
 	return e, nil
 }
@@ -126,7 +128,7 @@ func link(a, b *node) error {
 // join makes two queue pairs the ends of one connection.
 func join(x, y *end) {
 	x.back, y.back = y, x
-	x.d, y.d = y.qp.Descriptor(y.n.mr.Remote("all")), x.qp.Descriptor(x.n.mr.Remote("all"))
+	x.d, y.d = y.own, x.own
 }
 
 // connect connects all queue pairs of a node that are not connected.

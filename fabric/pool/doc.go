@@ -25,6 +25,7 @@
 //	128    description (node.go, description.put): GUID, host, MTU, name, addresses
 //	3328   summary of what the node's engine does (summary.go)
 //	4096   board: its clients' announcements (board.go, view.post)
+//	12160  which nodes the table of pairs names (names.go)
 //	12288  table of pairs, 128 bytes each (entry.go): what this node says to another one, where the
 //	       ring to that node is, and how many packets it has taken from the other ring
 //	...    rings that this node sends into (package packetring), from a whole page on
@@ -104,6 +105,7 @@
 //   - rival.go: whether the engine that has become this node has ended
 //   - share.go: which memory of the own part is free for rings
 //   - fence.go: whether the memory of a pair that has ended can be used again
+//   - names.go: which nodes need not search this node's table
 //   - inherit.go: which memory of an earlier life of this node others may still read
 //
 // A link:

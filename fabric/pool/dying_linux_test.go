@@ -18,6 +18,7 @@ import (
 var (
 	dying     = flag.Int("dying", 24, "nodes of TestNodesDieAtEachStore")
 	seeds     = flag.Int("seeds", 3, "seeds of TestNodesDieAtEachStore")
+	deadly    = flag.Int("deadly", 100, "ticks of TestNodesDieAtEachStore in which nodes are chosen to die")
 	firstSeed = flag.Uint64("seed", 0, "first seed of TestNodesDieAtEachStore")
 )
 
@@ -199,7 +200,7 @@ func TestNodesDieAtEachStore(t *testing.T) {
 			}
 			m.until(2*time.Second, m.reach, "all have their rings")
 			m.doom = 2 + len(m.all)/50
-			for range 100 {
+			for range *deadly {
 				m.tickOf()
 				require.Empty(t, m.problems())
 			}

@@ -37,7 +37,7 @@ func (s *scribbler) write() {
 	case 3:
 		at = in(boardAt, 128)
 	case 4:
-		at = in(pairsAt, uint64(8*pairSize))
+		at = in(namesAt, namesSize+uint64(8*pairSize))
 	case 5:
 		at = in(s.h.ringsAt(), 16*packetring.SlotSize) // slots of the first rings
 	default:

@@ -94,6 +94,16 @@ func everything(w *world) (err error) {
 	if err != nil {
 		return err
 	}
+
+	// Another program writes which nodes the table of a node names, before the other has found itself.
+	a.paused = true
+	until("node 1 offers a session", func() bool {
+		a.pool.guarded(a.pool.tick)
+		r := b.link(0).pair
+		return r != nil && r.mine != 0
+	})
+	w.mem.Write(int(b.pool.part+namesAt), make([]byte, namesSize))
+	a.paused = false
 	linked("node 1 has restarted", a, b)
 
 	// Garbage in a ring: the link rests for a second, which the other node sees.

@@ -94,8 +94,8 @@ func (p *Pool) join(h header) {
 	epoch := p.draw()&^(1<<32-1) | 1<<32
 	p.description = description{
 		dead: p.cfg.Dead,
-		guid: p.dev.GUID(), host: p.host, mtu: p.mtu(), wakes: p.wakes, epoch: epoch, name: p.cfg.Name,
-		addresses: p.addressList(),
+		guid: p.dev.GUID(), host: p.host, mtu: p.mtu(), wakes: p.wakes, names: true, epoch: epoch,
+		name: p.cfg.Name, addresses: p.addressList(),
 	}
 	p.life = life{
 		heartbeat: p.life.heartbeat, epoch: epoch, identity: h.identity, state: statePresent,
@@ -120,6 +120,8 @@ func (p *Pool) blankTable() {
 		p.view.put(at+yoursAt, 0)
 		p.view.store(at+peerAt, 0)
 	}
+	p.named = nameSet{}
+	p.view.write(p.part+namesAt, make([]byte, namesSize))
 }
 
 // addressList returns the addresses that are to be published: those of the Config at first.

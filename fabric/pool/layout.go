@@ -22,7 +22,7 @@ const (
 	pairsAt    = 12288 // in a part: the table of pairs
 	pairSize   = 2 * line
 
-	boardSize = pairsAt - boardAt
+	boardSize = namesAt - boardAt
 )
 
 // Limits of a pool.

@@ -139,9 +139,17 @@ func (l *link) apart() string {
 // pairs, whoever says that tables have changed. The others come with later ticks.
 const mostSearches = 64
 
-// search finds the pair that names this node in the peer's table, if the table has changed.
+// search finds the pair that names this node in the peer's table, if the table has changed and names this
+// node, as far as the peer says so.
 func (l *link) search(changes uint64) {
-	if changes == l.changes || l.p.searches >= mostSearches {
+	if changes == l.changes {
+		return
+	}
+	if l.theirs < 0 && l.desc.names && !l.p.view.names(l.part, l.p.number) {
+		l.changes = changes
+		return
+	}
+	if l.p.searches >= mostSearches {
 		return
 	}
 	l.p.searches++

@@ -52,6 +52,9 @@ func (m Map) Description(node int) Part { return Part{m.h.partAt(node) + describ
 // Board is what the clients of a node's engine announce.
 func (m Map) Board(node int) Part { return Part{m.h.partAt(node) + boardAt, boardSize} }
 
+// Names is which nodes the table of a node's pairs names.
+func (m Map) Names(node int) Part { return Part{m.h.partAt(node) + namesAt, namesSize} }
+
 // Table is the table of a node's pairs.
 func (m Map) Table(node int) Part {
 	return Part{m.h.pairAt(node, 0), uint64(m.h.pairs()) * pairSize}

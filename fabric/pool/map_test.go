@@ -24,7 +24,7 @@ func TestMap(t *testing.T) {
 	for n := range m.Nodes() {
 		parts = append(parts, m.Part(n))
 		end := m.Part(n).Offset
-		for _, p := range []Part{m.Life(n), m.Description(n), m.Board(n), m.Table(n), m.Rings(n)} {
+		for _, p := range []Part{m.Life(n), m.Description(n), m.Board(n), m.Names(n), m.Table(n), m.Rings(n)} {
 			require.GreaterOrEqual(t, p.Offset, end)
 			end = p.Offset + p.Size
 		}

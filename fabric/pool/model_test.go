@@ -137,7 +137,7 @@ func FuzzFormats(f *testing.F) {
 	h.sums = true
 	h.put(&b)
 	f.Add(b[:], uint64(64<<20))
-	d := description{guid: 1, host: 2, mtu: 4096, wakes: true, name: "engine", addresses: []Address{{LID: 3}, {GID: [16]byte{1}}}}
+	d := description{guid: 1, host: 2, mtu: 4096, wakes: true, names: true, name: "engine", addresses: []Address{{LID: 3}, {GID: [16]byte{1}}}}
 	var text [describeSize]byte
 	f.Add(text[:d.put(&text)], uint64(0))
 	f.Fuzz(func(t *testing.T, in []byte, memory uint64) {

@@ -22,7 +22,9 @@ const (
 
 	mostDead = 24 * 3600 * 1000 // milliseconds: as good as never
 
-	flagWakes = 1 // in a description: the node keeps what shm.JoinBarrier promises
+	// Flags of a description.
+	flagWakes = 1 // the node keeps what shm.JoinBarrier promises
+	flagNames = 2 // its part says which nodes its table names; engines of earlier releases do not say it
 )
 
 // A description is what a node says of itself.
@@ -31,6 +33,7 @@ type description struct {
 	host      uint64        // of the running kernel: two nodes with the same one can wake each other; 0: none
 	mtu       int           // most bytes of payload that the node accepts
 	wakes     bool          // its engine's threads take part in memory barriers of other processes
+	names     bool          // its part says which nodes its table names (names.go)
 	epoch     uint64        // of the life that the node is in
 	dead      time.Duration // how long a heartbeat may stand still, in the node's view; whole milliseconds
 	name      string
@@ -55,9 +58,14 @@ func (d *description) put(b *[describeSize]byte) (n int) {
 	be.PutUint64(b[16:], d.host)
 	be.PutUint32(b[24:], uint32(d.mtu))
 	be.PutUint32(b[28:], uint32(len(d.addresses)))
+	var flags uint64
 	if d.wakes {
-		be.PutUint64(b[32:], flagWakes)
+		flags |= flagWakes
 	}
+	if d.names {
+		flags |= flagNames
+	}
+	be.PutUint64(b[32:], flags)
 	be.PutUint64(b[40:], d.epoch)
 	be.PutUint64(b[48:], uint64(d.dead.Milliseconds()))
 	copy(b[64:headSize], d.name)
@@ -94,9 +102,10 @@ func parseDescription(b []byte) (description, error) {
 	}
 	d := description{
 		guid: be.Uint64(b[8:]), host: be.Uint64(b[16:]), mtu: int(be.Uint32(b[24:])),
-		wakes: be.Uint64(b[32:])&flagWakes != 0, epoch: be.Uint64(b[40:]),
-		dead: time.Duration(min(be.Uint64(b[48:]), mostDead)) * time.Millisecond,
-		name: string(bytes.TrimRight(b[64:headSize], "\x00")),
+		wakes: be.Uint64(b[32:])&flagWakes != 0, names: be.Uint64(b[32:])&flagNames != 0,
+		epoch: be.Uint64(b[40:]),
+		dead:  time.Duration(min(be.Uint64(b[48:]), mostDead)) * time.Millisecond,
+		name:  string(bytes.TrimRight(b[64:headSize], "\x00")),
 	}
 	switch {
 	case d.guid == 0:

@@ -156,6 +156,7 @@ func (r *pair) close() {
 	p.view.put(r.at+mineAt, 0)
 	p.view.put(r.at+yoursAt, 0)
 	p.view.store(r.at+peerAt, 0)
+	p.putName(r.l.peer, false)
 	p.reportChange()
 }
 

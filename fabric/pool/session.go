@@ -31,7 +31,8 @@ func baseOf(session uint64) uint64 {
 // offer begins a session with an empty ring. A session that is offered while the one before was never seen by
 // the peer has another number all the same.
 //
-// Publish: offered session, which covers the reset of the ring, and where it is. Observed by view.pair.
+// Publish: offered session, which covers the reset of the ring, and where it is. Observed by view.pair. The
+// bit of the peer (names.go) is before it, and so before the change that is reported.
 func (r *pair) offer() {
 	p := r.l.p
 	p.sessions++
@@ -42,6 +43,7 @@ func (r *pair) offer() {
 	r.mine = p.epoch.Load() + p.sessions
 	r.rebase()
 	r.send.Reset(baseOf(r.mine))
+	p.putName(r.l.peer, true)
 	p.view.put(r.at+yoursAt, 0)
 	p.view.putPlace(r.at, &r.place)
 	r.putHeld()
@@ -50,9 +52,12 @@ func (r *pair) offer() {
 }
 
 // restore writes this node's pair again if others have overwritten it: perhaps an engine that was this node
-// before, and stood still until now.
+// before, and stood still until now. As long as the link is not up, the peer has perhaps not found the pair.
 func (r *pair) restore() {
 	v := &r.l.p.view
+	if !r.l.up {
+		r.l.p.restoreName(r.l.peer)
+	}
 	v.invalidate(r.at, line)
 	peer, size := r.place.words()
 	if v.word(r.at+mineAt) == r.mine && v.word(r.at+yoursAt) == r.yours && v.word(r.at+peerAt) == peer &&

@@ -51,7 +51,8 @@ func (h *hostile) openPool() (*scribbler, error) {
 	rings := m.Rings(scribbled)
 	rings.Size = min(rings.Size, 64<<10) // those that it says it has
 	s.parts = []pool.Part{
-		m.Life(scribbled), m.Description(scribbled), m.Board(scribbled), m.Table(scribbled), rings,
+		m.Life(scribbled), m.Description(scribbled), m.Board(scribbled), m.Names(scribbled),
+		m.Table(scribbled), rings,
 	}
 	return s, nil
 }
@@ -119,6 +120,7 @@ func (s *scribbler) join(anew bool, life uint64) {
 		}
 		s.put(at+mine, s.get(own.Offset+epoch)+1)
 	}
+	s.put(s.m.Names(scribbled).Offset, 1<<scribbled-1) // or nobody searches the table
 	for _, word := range []uint64{changes, described, heartbeat} {
 		s.put(own.Offset+word, s.get(own.Offset+word)+1)
 	}

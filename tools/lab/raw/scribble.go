@@ -49,7 +49,8 @@ func (c *config) parts(m pool.Map, what string) (parts []pool.Part, err error) {
 		if node == c.node || what == "all" {
 			rings := m.Rings(node)
 			rings.Size = min(rings.Size, 1<<20) // those that are in use
-			parts = append(parts, m.Life(node), m.Description(node), m.Board(node), m.Table(node), rings)
+			parts = append(parts, m.Life(node), m.Description(node), m.Board(node), m.Names(node))
+			parts = append(parts, m.Table(node), rings)
 		}
 	}
 	if what == "all" {

@@ -40,6 +40,7 @@ func (b *safeBuffer) String() string {
 func TestConnectionsInALoopHaveABudget(t *testing.T) {
 	needRoot(t)
 	var said safeBuffer
+	begun := time.Now()
 	r := newRig(t, engine.Config{Log: slog.New(slog.NewTextHandler(&said, nil))})
 	path := r.serveAll()
 	const loops = 1000
@@ -54,13 +55,14 @@ func TestConnectionsInALoopHaveABudget(t *testing.T) {
 		require.NoError(t, c.conn.Close())
 	}
 	r.until("all are gone", func() bool { return r.charged(nic.Cost{}) })
+	spans := int(time.Since(begun)/(10*time.Second)) + 1 // several on a busy machine
 	r.d.(nic.Probe).NextSpan()
 	r.dialAs(2000, path).hello()
 	r.dialAs(1000, path).hello()
 	r.e.FlushLog(10 * time.Second)
 	text := said.String()
 	theirs := strings.Count(text, "uid 1000")
-	require.LessOrEqual(t, theirs, 256/2+1)
+	require.LessOrEqual(t, theirs, spans*256/2+1)
 	require.Contains(t, text, "uid 2000")
 	counted := 0
 	for _, m := range regexp.MustCompile(`unsaid=(\d+)`).FindAllStringSubmatch(text, -1) {

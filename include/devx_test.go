@@ -13,6 +13,7 @@ import (
 
 	"github.com/nicless/nicless/include/internal/requests"
 	"github.com/nicless/nicless/internal/proctest"
+	"github.com/nicless/nicless/internal/shimtest"
 )
 
 // devxPosters returns posters whose queue pairs firmware commands (DEVX) have made: programs of verbs under
@@ -85,13 +86,10 @@ func buildCommand(t *testing.T) string {
 	if found, _ := filepath.Glob("/usr/lib/*-linux-gnu/libibverbs/libmlx5-rdmav*.so"); found == nil {
 		proctest.Missing(t, "libmlx5 is not installed (Debian: apt install ibverbs-providers)")
 	}
-	proctest.Need(t, "gcc")
+	proctest.Need(t, "make", "gcc")
 	dir := filepath.Join(scratch, "command")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	sources, err := filepath.Glob("../verbs/shim/*.c")
-	require.NoError(t, err)
-	execute(t, append([]string{"gcc", "-O2", "@../verbs/shim/flags", "-o", filepath.Join(dir, "libnicless_verbs.so")},
-		append(sources, "-ldl")...)...)
+	require.NoError(t, shimtest.Build("..", filepath.Join(dir, "libnicless_verbs.so")))
 	built["nicless"] = filepath.Join(dir, "nicless")
 	execute(t, "go", "build", "-o", built["nicless"], "../cmd/nicless")
 	return built["nicless"]

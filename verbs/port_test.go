@@ -17,15 +17,11 @@ import (
 // ibv_query_port, below /sys, and by what becomes of its work requests.
 func TestPortOfAProgram(t *testing.T) {
 	dir, e := servingEngine(t, 2)
-	shim, program := filepath.Join(t.TempDir(), "shim.so"), filepath.Join(t.TempDir(), "port")
-	out, err := exec.Command("make", "-s", "-C", "shim", "OUT="+shim).CombinedOutput()
-	if err != nil {
-		missing(t, "the library does not build here: %s", out)
-	}
+	shim, program := library(t), filepath.Join(t.TempDir(), "port")
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		missing(t, "the headers of libibverbs are not installed (Debian: apt install libibverbs-dev): %v", err)
 	}
-	out, err = exec.Command("cc", "-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-o", program,
+	out, err := exec.Command("cc", "-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-o", program,
 		"check/port.c", "check/check.c", "-libverbs", "-pthread").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
@@ -56,10 +52,7 @@ func TestPortOfAProgram(t *testing.T) {
 func TestPortIsDownBeforeAProgramBegins(t *testing.T) {
 	dir, e := servingEngine(t, 1)
 	nic.Of(e).SetPort(0, false)
-	shim := filepath.Join(t.TempDir(), "shim.so")
-	if out, err := exec.Command("make", "-s", "-C", "shim", "OUT="+shim).CombinedOutput(); err != nil {
-		missing(t, "the library does not build here: %s", out)
-	}
+	shim := library(t)
 	for _, up := range []bool{false, true} {
 		nic.Of(e).SetPort(0, up)
 		c := exec.CommandContext(await.Context(t), "cat", "/sys/class/infiniband/nicless0/ports/1/state",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/freeport"
+	"github.com/nicless/nicless/internal/shimtest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,6 +24,16 @@ func missing(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
+// library builds the library that programs preload.
+func library(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "shim.so")
+	if err := shimtest.Build("..", path); err != nil {
+		missing(t, "the library does not build here: %v", err)
+	}
+	return path
+}
+
 // Installed programs of rdma-core run unmodified on the device.
 func TestPrograms(t *testing.T) {
 	for tool, of := range map[string]string{"make": "make", "cc": "gcc", "ibv_devinfo": "ibverbs-utils", "ibv_rc_pingpong": "ibverbs-utils"} {
@@ -30,18 +41,14 @@ func TestPrograms(t *testing.T) {
 			missing(t, "%s is not installed (Debian: apt install %s libc6-dev ibverbs-providers)", tool, of)
 		}
 	}
-	shim := filepath.Join(t.TempDir(), "shim.so")
-	out, err := exec.Command("make", "-s", "-C", "shim", "OUT="+shim).CombinedOutput()
-	if err != nil {
-		missing(t, "the library does not build here: %s", out)
-	}
+	shim := library(t)
 	dir, _ := serving(t, 2)
 	command := func(name string, args ...string) *exec.Cmd {
 		c := exec.CommandContext(await.Context(t), name, args...)
 		c.Env = append(os.Environ(), "LD_PRELOAD="+shim, "NICLESS_VERBS="+dir)
 		return c
 	}
-	out, err = command("ibv_devinfo", "-v").CombinedOutput()
+	out, err := command("ibv_devinfo", "-v").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, want := range []string{"nicless0", "nicless1", "PORT_ACTIVE"} {
 		require.Contains(t, string(out), want)

@@ -21,15 +21,11 @@ func TestEventsOfRules(t *testing.T) {
 	owner, err := nic.Of(e).AttachLocal("owner", nil)
 	require.NoError(t, err)
 	defer owner.Close()
-	shim, program := filepath.Join(t.TempDir(), "shim.so"), filepath.Join(t.TempDir(), "events")
-	out, err := exec.Command("make", "-s", "-C", "shim", "OUT="+shim).CombinedOutput()
-	if err != nil {
-		missing(t, "the library does not build here: %s", out)
-	}
+	shim, program := library(t), filepath.Join(t.TempDir(), "events")
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		missing(t, "the headers of libibverbs are not installed (Debian: apt install libibverbs-dev): %v", err)
 	}
-	out, err = exec.Command("cc", "-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-o", program,
+	out, err := exec.Command("cc", "-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-o", program,
 		"check/events.c", "check/check.c", "-libverbs", "-pthread").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/shimtest"
 )
 
 // If the engine has found a WQE wrong, nicless run --gpu-order names, with its explanation, the store that
@@ -60,6 +62,5 @@ func lineOf(t *testing.T, file, text string) string {
 // verbsLibrary builds the library that nicless run preloads, beside nicless.
 func verbsLibrary(t *testing.T) {
 	t.Helper()
-	said, err := exec.Command("make", "-C", "../../verbs/shim", "OUT="+filepath.Join(scratch, "libnicless_verbs.so")).CombinedOutput()
-	require.NoError(t, err, "%s", said)
+	require.NoError(t, shimtest.Build(root, filepath.Join(scratch, "libnicless_verbs.so")))
 }

@@ -323,6 +323,7 @@ var mayImport = map[string][]string{
 	"internal/races":      {},
 	"internal/program":    {"internal/await"},
 	"internal/proctest":   {"internal/await", "internal/schedstat"},
+	"internal/shimtest":   {},
 	"internal/vectors":    {},
 	"internal/tracetest":  {"internal/vectors", "trace", "wqe", "cqe", "packet"},
 	"internal/cudatest":   {"internal/fatbin", "internal/proctest"},

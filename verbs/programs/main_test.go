@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/nicless/nicless/internal/proctest"
 	"github.com/nicless/nicless/internal/races"
+	"github.com/nicless/nicless/internal/shimtest"
 )
 
 var (
@@ -63,8 +63,11 @@ func runTests(m *testing.M) int {
 // lacking says why no C program can be compiled here. It is nil if C programs can be compiled.
 var lacking error
 
-// compiles returns nil if there is a C compiler with the headers of the C library.
+// compiles returns nil if there are make and a C compiler with the headers of the C library.
 func compiles() error {
+	if _, err := exec.LookPath("make"); err != nil {
+		return fmt.Errorf("needs make (Debian and Ubuntu: apt install make): %w", err)
+	}
 	argv := append(compiler(), "-fsyntax-only", "-x", "c", "-")
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdin = strings.NewReader("#include <pthread.h>\n#include <linux/userfaultfd.h>\n")
@@ -81,45 +84,20 @@ func compiler() []string {
 	return []string{"cc"}
 }
 
-// build makes the command and the library, both at the same time. The compiler for C takes longer, so two of
-// them have a half of the sources each.
+// build makes the command and the library, both at the same time.
 func build() error {
 	binary = filepath.Join(scratch, "nicless")
-	sources, err := filepath.Glob("../shim/*.c")
-	if err != nil {
-		return err
-	}
-	for i, s := range sources {
-		sources[i], _ = filepath.Abs(s)
-	}
-	flags, err := filepath.Abs("../shim/flags")
-	if err != nil {
-		return err
-	}
-	run := func(dir string, argv ...string) error {
-		cmd := exec.Command(argv[0], argv[1:]...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, out)
-		}
-		return nil
-	}
-	cc := append(compiler(), "-O2", "-g", "@"+flags)
+	errs := make([]error, 2)
 	var all sync.WaitGroup
-	errs := make([]error, 3)
-	for i, half := range [][]string{sources[:len(sources)/2], sources[len(sources)/2:]} {
-		all.Go(func() { errs[i] = run(scratch, slices.Concat(cc, []string{"-c"}, half)...) })
-	}
-	all.Go(func() { errs[2] = run("", "go", "build", "-o", binary, repository+"/cmd/nicless") })
+	all.Go(func() { errs[0] = shimtest.Build(repository, filepath.Join(scratch, "libnicless_verbs.so")) })
+	all.Go(func() {
+		out, err := exec.Command("go", "build", "-o", binary, repository+"/cmd/nicless").CombinedOutput()
+		if err != nil {
+			errs[1] = fmt.Errorf("go build cmd/nicless: %w\n%s", err, out)
+		}
+	})
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	objects, err := filepath.Glob(filepath.Join(scratch, "*.o"))
-	if err != nil {
-		return err
-	}
-	return run(scratch, slices.Concat(cc, []string{"-o", "libnicless_verbs.so"}, objects, []string{"-ldl"})...)
+	return errors.Join(errs...)
 }
 
 // need skips the test if one of the programs is not installed, or if something is missing that

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nicless/nicless/deploy/internal/engines"
 	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/shimtest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,17 +41,13 @@ func testMain(m *testing.M) int {
 
 // build makes what is in built, for the first test that needs it.
 var build = sync.OnceValue(func() error {
-	for _, args := range [][]string{
-		{"go", "build", "-o", built, "./cmd/nicless", "./deploy/nicless-device-plugin"},
-		{"make", "-s", "-C", "verbs/shim", "OUT=" + filepath.Join(built, engines.LibraryName)},
-	} {
-		c := exec.Command(args[0], args[1:]...)
-		c.Dir = "../../.."
-		if out, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("%v: %w\n%s", args, err, out)
-		}
+	const root = "../../.."
+	c := exec.Command("go", "build", "-o", built, "./cmd/nicless", "./deploy/nicless-device-plugin")
+	c.Dir = root
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", c.Args, err, out)
 	}
-	return nil
+	return shimtest.Build(root, filepath.Join(built, engines.LibraryName))
 })
 
 // programs are what the tests run: packages gcc, make, mount, util-linux, iproute2, ibverbs-utils, perftest.

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/shimtest"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -59,11 +60,7 @@ func compiler(t *testing.T) []string {
 
 var library = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "libnicless_verbs.so")
-	said, err := exec.Command("make", "-s", "-C", "..", "OUT="+path).CombinedOutput()
-	if err != nil {
-		err = &exec.Error{Name: string(said), Err: err}
-	}
-	return path, err
+	return path, shimtest.Build("../../..", path)
 })
 
 func shim(t *testing.T) string {

@@ -99,7 +99,7 @@ build_command() {
 }
 
 # The part of this script that is in Go.
-(cd "$src/release" && GOWORK=off CGO_ENABLED=0 $GO build -o "$work/release" .)
+(cd "$src/release" && GOWORK=off CGO_ENABLED=0 $GO build -trimpath -o "$work/release" .)
 
 # Completions and man pages are the same for all processors. They are written once, by a command
 # that is built for this machine.

@@ -178,11 +178,12 @@ func softMachine(t *testing.T, kernel vm.Kernel, end *os.File, programs []string
 	return m
 }
 
-// buildGo builds a program of this repository, without C.
+// buildGo builds a program of this repository, without C. With -trimpath, as in internal/lab/nodes and
+// scripts/release.sh, all of them find packages of each other in Go's cache.
 func buildGo(t *testing.T, folder string) string {
 	t.Helper()
 	return builtOnce(filepath.Base(folder), func(path string) {
-		cmd := exec.Command("go", "build", "-o", path, repository+"/"+folder)
+		cmd := exec.Command("go", "build", "-trimpath", "-o", path, repository+"/"+folder)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		said, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", said)

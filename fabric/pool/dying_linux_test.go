@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/internal/incoherent"
 )
 
@@ -193,37 +194,46 @@ func (m *mortal) reach() bool {
 // node reaches all with which it talks.
 func TestNodesDieAtEachStore(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+uint64(*seeds); seed++ {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			m := newMortal(t, seed, *dying)
-			for i := range m.all {
-				m.enter(i, false)
-			}
-			m.until(2*time.Second, m.reach, "all have their rings")
-			m.doom = 2 + len(m.all)/50
-			for range *deadly {
-				m.tickOf()
-				require.Empty(t, m.problems())
-			}
-			m.doom = 0
-			end := m.now.Add(10 * time.Second)
-			for m.tickOf(); !m.reach(); m.tickOf() {
-				require.True(t, m.now.Before(end), "all are back: not after 10 s")
-			}
-			m.pass(10 * tick)
-			require.True(t, m.reach())
-			require.Empty(t, m.problems())
-			var got uint64
-			for _, n := range m.all {
-				require.Empty(t, n.pool.lost)
-				require.Len(t, n.open(), min(2*following, len(m.all)-1))
-				for _, p := range n.open() {
-					got += p.got
-				}
-			}
-			require.NotZero(t, m.died)
-			require.NotZero(t, got)
-			back := m.now.Sub(end.Add(-10 * time.Second))
-			t.Logf("%d deaths, %d stood still; %d packets in the last sessions; all are back after %v", m.died, m.still, got, back)
-		})
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { newMortal(t, seed, *dying).run(*deadly) })
 	}
+}
+
+// The same with 1,000 nodes, for a shorter time: one node of fifty is chosen in each tick.
+func TestNodesOfARackDieAtEachStore(t *testing.T) {
+	explore.Only(t)
+	newMortal(t, 1, 1000).run(20)
+}
+
+// run lets nodes join, die in so many ticks, and come back.
+func (m *mortal) run(deadly int) {
+	t := m.t
+	for i := range m.all {
+		m.enter(i, false)
+	}
+	m.until(2*time.Second, m.reach, "all have their rings")
+	m.doom = 2 + len(m.all)/50
+	for range deadly {
+		m.tickOf()
+		require.Empty(t, m.problems())
+	}
+	m.doom = 0
+	end := m.now.Add(10 * time.Second)
+	for m.tickOf(); !m.reach(); m.tickOf() {
+		require.True(t, m.now.Before(end), "all are back: not after 10 s")
+	}
+	m.pass(10 * tick)
+	require.True(t, m.reach())
+	require.Empty(t, m.problems())
+	var got uint64
+	for _, n := range m.all {
+		require.Empty(t, n.pool.lost)
+		require.Len(t, n.open(), min(2*following, len(m.all)-1))
+		for _, p := range n.open() {
+			got += p.got
+		}
+	}
+	require.NotZero(t, m.died)
+	require.NotZero(t, got)
+	back := m.now.Sub(end.Add(-10 * time.Second))
+	t.Logf("%d deaths, %d stood still; %d packets in the last sessions; all are back after %v", m.died, m.still, got, back)
 }

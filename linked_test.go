@@ -107,6 +107,29 @@ func TestLinkedRequestsAreSentAtOnce(t *testing.T) {
 	}
 }
 
+// If the engine takes only the first of several requests, nobody knows which of them it executes: the
+// connection ends.
+func TestPartlySentRequestsEndTheConnection(t *testing.T) {
+	s := newScript(t, minorLinked)
+	fd := s.dev.(*socket).fd
+	require.NoError(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 1)) // the kernel's least
+	require.NoError(t, unix.SetNonblock(fd, true))                                 // no wait for room
+	var list []linkedRequest
+	for range 100 {
+		list = append(list, three()...)
+	}
+	done, err := s.callLinked(list)
+	require.ErrorIs(t, err, ErrDeviceGone)
+	require.Zero(t, done)
+
+	h := s.next(t)
+	require.Equal(t, control.OpDeallocPD, h.Op, "the first was sent")
+	_, err = s.conn.Write(control.Append(nil, h.Op, control.FlagAnswer, h.Tag, &control.Empty{}))
+	require.ErrorIs(t, err, unix.EPIPE)
+	_, err = s.call("more", control.OpAllocPD, &control.Empty{}, &control.Empty{})
+	require.ErrorIs(t, err, ErrDeviceGone)
+}
+
 // An engine that knows no linked requests gets one at a time, and none after one that it has refused.
 func TestOlderEnginesGetRequestsOneByOne(t *testing.T) {
 	s := newScript(t, minorLinked-1)

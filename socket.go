@@ -252,7 +252,7 @@ func (s *socket) send(op control.Op, flags uint16, req control.Message) error {
 	s.out = control.Append(s.out[:0], op, flags, s.tag, req)
 	err := retry(func() error { return unix.Sendmsg(s.fd, s.out, nil, nil, unix.MSG_NOSIGNAL) })
 	if err != nil {
-		return s.gone(err)
+		return s.end(err) // nobody knows whether requests that were sent before are executed (callLinked)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -52,6 +53,35 @@ func TestTableOfAnEarlierReleaseIsSearched(t *testing.T) {
 		n[0].loops()
 		require.Equal(t, earlier, n[0].link(1).theirs >= 0)
 	}
+}
+
+// A node searches no more than mostSearches tables in a tick. Those that are left are searched with the next.
+func TestTablesThatAreLeftAreSearchedLater(t *testing.T) {
+	const nodes = mostSearches + 9
+	w, n := needWorld(t, 1, nodes*64<<10+partsAt, nodes, Config{Slots: 8, Data: 4096, MTU: 1024})
+	n[0].paused = true
+	for _, other := range n[1:] {
+		other.link(0).wanted.Store(true)
+	}
+	w.until(time.Second, func() bool {
+		return !slices.ContainsFunc(n[1:], func(other *node) bool {
+			r := other.link(0).pair
+			return r == nil || r.mine == 0
+		})
+	}, "all offer a session")
+	n[0].paused = false
+	found := func() (sum int) {
+		for i := 1; i < nodes; i++ {
+			if n[0].link(i).theirs >= 0 {
+				sum++
+			}
+		}
+		return sum
+	}
+	n[0].loops()
+	require.Equal(t, mostSearches, found())
+	n[0].loops()
+	require.Equal(t, nodes-1, found())
 }
 
 // Whatever others write there, a node is found, and a link that is up stays up.

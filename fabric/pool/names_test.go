@@ -84,6 +84,27 @@ func TestTablesThatAreLeftAreSearchedLater(t *testing.T) {
 	require.Equal(t, nodes-1, found())
 }
 
+// Others overwrite the description of a node of an earlier release, so that it says which nodes its table
+// names. When the node has written it again, the table is searched.
+func TestWrongFlagOfAnEarlierRelease(t *testing.T) {
+	w, n := needWorld(t, 1, 4<<20, 2, Config{})
+	b := n[1].pool
+	b.description.names = false
+	wrong := b.description
+	wrong.names = true
+	b.view.describe(b.part, &wrong)
+	n[1].claimNews()
+	n[1].offerTo(n[0])
+	n[1].erase()
+	b.named = nameSet{} // so it does not restore them
+	n[0].loops()
+	require.True(t, n[0].link(1).desc.names)
+	require.Less(t, n[0].link(1).theirs, 0)
+	w.pass(2 * ownPeriod)
+	require.False(t, n[0].link(1).desc.names, "it has written its description again")
+	talk(t, w, n[1], n[0])
+}
+
 // Whatever others write there, a node is found, and a link that is up stays up.
 func TestNamesAreOverwritten(t *testing.T) {
 	w, n := needWorld(t, 1, 4<<20, 3, Config{})

@@ -87,6 +87,9 @@ func (l *link) readDescription(seen *life) error {
 		}
 		l.born = now
 	}
+	if d.names != l.desc.names {
+		l.changes = 0 // others had overwritten it, so a search may have been left out
+	}
 	l.epoch, l.sequence, l.describedSeen, l.desc = epoch, sequence, seen.described, d
 	l.change()
 	return nil

@@ -54,11 +54,10 @@
 //
 // A program that may write the pool can write every byte of it. A node copies what it reads, then checks the
 // copy. Wrong contents keep links down, or end them, and have no other effect; a wrong board has no
-// announcements. A node writes its own part again where others have overwritten it (repair.go), and a ring
-// that others have brought to a stand begins anew (flow.go). A link whose peer writes what cannot be rests
-// for a second before it is made anew, then for two, up to a minute. The
-// descriptions of other nodes are believed, their addresses too. They announce only in the name of the GUID
-// in their description.
+// announcements. A node writes its own part again where others have overwritten it (repair.go, strays.go),
+// and a ring that others have brought to a stand begins anew (flow.go). A link whose peer writes what cannot
+// be rests for a second before it is made anew, then for two, up to a minute. The descriptions of other nodes
+// are believed, their addresses too. They announce only in the name of the GUID in their description.
 //
 // # Lost memory
 //
@@ -106,6 +105,7 @@
 //   - share.go: which memory of the own part is free for rings
 //   - fence.go: whether the memory of a pair that has ended can be used again
 //   - names.go: which nodes need not search this node's table
+//   - strays.go: whether others have written pairs into this node's table
 //   - inherit.go: which memory of an earlier life of this node others may still read
 //
 // A link:

@@ -115,10 +115,7 @@ func (p *Pool) join(h header) {
 // blankTable takes all pairs out of this node's table.
 func (p *Pool) blankTable() {
 	for i := range p.header.pairs() {
-		at := p.header.pairAt(p.number, i)
-		p.view.put(at+mineAt, 0)
-		p.view.put(at+yoursAt, 0)
-		p.view.store(at+peerAt, 0)
+		p.blankPair(p.header.pairAt(p.number, i))
 	}
 	p.named = nameSet{}
 	p.view.write(p.part+namesAt, make([]byte, namesSize))

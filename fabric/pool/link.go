@@ -202,6 +202,7 @@ func (l *link) idle() {
 func (l *link) stepPair(now time.Time, ran time.Duration) {
 	l.handshake()
 	if !l.up {
+		l.p.strays.due = true
 		l.giveBack(ran)
 		return
 	}

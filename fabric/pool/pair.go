@@ -153,11 +153,10 @@ func (r *pair) close() {
 	if p.mute() {
 		return
 	}
-	p.view.put(r.at+mineAt, 0)
-	p.view.put(r.at+yoursAt, 0)
-	p.view.store(r.at+peerAt, 0)
+	p.blankPair(r.at)
 	p.putName(r.l.peer, false)
 	p.reportChange()
+	p.strays.due = true
 }
 
 // reportUsed says to the other node whether this one uses the pair.

@@ -59,6 +59,7 @@ type Pool struct {
 	unseen   []time.Duration // by the number of the node: until when it is not looked at, as memory is lost
 	share    share
 	named    nameSet // the nodes that this node's table names
+	strays   strays
 	fences   []fence
 	sessions uint64  // how many sessions this node has offered in this life
 	lost     string  // why this node is not in the pool at the moment; "": it is

@@ -204,6 +204,8 @@ func (p *Pool) look(now time.Time, ran time.Duration) {
 	if p.turn >= len(p.links) {
 		p.turn = 0
 	}
+	// Nobody reads a page of the table that is lost.
+	_ = p.guard(func() error { p.clearStrays(ran); return nil })
 }
 
 // lookAtNode takes a step of the link with a node, if the look is at that node.

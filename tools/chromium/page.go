@@ -97,6 +97,14 @@ func (p *Page) Text(selector chromedp.CSS) string {
 	return Evaluate[string](p, fmt.Sprintf("document.querySelector(%q).textContent", selector))
 }
 
+// Click clicks on the first element that a CSS selector finds; it waits for the element. The click is one
+// evaluation, for the reason that Text has; it is not a click of the mouse at the element's place.
+func (p *Page) Click(selector chromedp.CSS) {
+	p.t.Helper()
+	p.Do(chromedp.WaitReady(selector))
+	p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector(%q).click()", selector)))
+}
+
 // Evaluate returns the value of an expression of JavaScript in the page.
 func Evaluate[T any](p *Page, expression string) T {
 	p.t.Helper()

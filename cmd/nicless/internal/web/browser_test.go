@@ -46,7 +46,7 @@ func TestBrowserPage(t *testing.T) {
 	require.Contains(t, p.Text("#total"), "1 clients, 2 queues")
 	waitFor(t, p, "the client in the graph", "document.querySelectorAll('#graph rect').length === 3")
 
-	p.Do(chromedp.Click(chromedp.CSS(fmt.Sprintf("button[data-queue='%d']", queue))))
+	p.Click(chromedp.CSS(fmt.Sprintf("button[data-queue='%d']", queue)))
 	waitFor(t, p, "latencies", "document.querySelector('#heat-text').textContent.startsWith('newest sample')")
 	require.Equal(t, fmt.Sprintf("Queue 0x%06x", queue), p.Text("#queue-title"))
 	p.Do(chromedp.SendKeys(chromedp.CSS("#ring-cells"), "\r"))

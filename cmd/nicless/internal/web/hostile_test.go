@@ -37,7 +37,7 @@ func TestBrowserHostileNames(t *testing.T) {
 	path := fakeEngine(t, s, []links.Report{{Link: hostile, Peers: []fabric.Peer{{Name: hostile}}}})
 	p := chromium.Open(t, serve(t, Options{Socket: path}))
 	waitFor(t, p, "the queues", "document.querySelectorAll('#rows tr').length === 2")
-	p.Do(chromedp.Click(chromedp.CSS("button[data-queue='1']")))
+	p.Click("button[data-queue='1']")
 	waitFor(t, p, "the selected queue", "document.querySelector('#attributes').checkVisibility()")
 	for _, at := range []string{"#engine", "#rows", "#error-list", "#threads", "#attributes"} {
 		require.Contains(t, p.Text(chromedp.CSS(at)), hostile, at)

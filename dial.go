@@ -277,13 +277,13 @@ func (d *dialling) run(ctx context.Context) (Descriptor, error) {
 	if err != nil {
 		return Descriptor{}, unwrapped(err)
 	}
-	pause, last := resendFirst, time.Now()
+	pause, silent := resendFirst, time.Duration(0) // see silenceMost
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
 		select {
 		case <-again.C:
-			if time.Since(last) > silenceMost {
+			if silent > silenceMost {
 				_ = d.c.sendMessage(to, rendezvous.Message{Kind: rendezvous.Cancel, ID: d.id})
 				return Descriptor{}, d.target.silent()
 			}
@@ -293,12 +293,13 @@ func (d *dialling) run(ctx context.Context) (Descriptor, error) {
 				return Descriptor{}, unwrapped(err)
 			}
 			again.Reset(pause)
+			silent += pause
 			pause = min(2*pause, resendMost)
 		case m := <-d.replies:
 			if !d.isFrom(m.from, to) {
 				continue
 			}
-			last = time.Now()
+			silent = 0
 			switch m.Kind {
 			case rendezvous.Accept:
 				return d.accepted(m)
@@ -313,7 +314,7 @@ func (d *dialling) run(ctx context.Context) (Descriptor, error) {
 				_ = d.c.sendMessage(to, rendezvous.Message{Kind: rendezvous.Cancel, ID: d.id})
 				return Descriptor{}, fmt.Errorf("the listener has gone: %w", unwrapped(err))
 			case now != to: // the name has moved
-				to, pause, last = now, resendFirst, time.Now()
+				to, pause, silent = now, resendFirst, 0
 				again.Reset(0)
 			}
 		case <-ctx.Done():

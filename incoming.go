@@ -103,19 +103,20 @@ func (d *IncomingDial) decide() error {
 
 // waitReady sends the answer until the dialler is connected too.
 func (d *IncomingDial) waitReady(ctx context.Context) error {
-	pause, began := resendFirst, time.Now()
+	pause, silent := resendFirst, time.Duration(0) // see silenceMost
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
 		select {
 		case <-again.C:
-			if time.Since(began) > silenceMost {
+			if silent > silenceMost {
 				return fmt.Errorf("the dialler says nothing for %v", silenceMost)
 			}
 			if err := d.c.sendMessage(d.from, *d.answer.Load()); useless(err) {
 				return unwrapped(err)
 			}
 			again.Reset(pause)
+			silent += pause
 			pause = min(2*pause, resendMost)
 		case kind := <-d.received:
 			if kind == rendezvous.Ready {

@@ -27,7 +27,8 @@ const (
 	resendMost  = time.Second
 
 	// silenceMost is how long the other side may say nothing at all before it is given up: ten times
-	// resendMost, which none of ten messages survives only if the path is of no use.
+	// resendMost, which none of ten messages survives only if the path is of no use. It is counted in pauses
+	// between messages, so time in which this program was stopped or had no core does not count.
 	silenceMost = 10 * time.Second
 
 	// rememberTime is how long a connection that is made, or was refused, is remembered, for late copies of

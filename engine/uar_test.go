@@ -80,5 +80,5 @@ func TestMemoryThatCannotBeSealedStays(t *testing.T) {
 	<-closed
 	require.Equal(t, addr, mem.Addr())
 	require.Equal(t, 1, r.e.Ledger.Has(7)[quota.Mappings])
-	require.NoError(t, mem.Close())
+	// Nobody closes mem: a slow closer may still have it, while another one has made the second call.
 }

@@ -278,7 +278,7 @@ func TestPeerIsSlow(t *testing.T) {
 	p.heads++
 	p.in.heads.Add(1)
 	p.mu.Unlock()
-	p.sendDone(noPacket)
+	p.sendDone(noPacket, true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	require.True(t, p.stalled)

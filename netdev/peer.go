@@ -90,14 +90,17 @@ func newPeer(in *Interface, found announcement, a nicless.Announcement) *peer {
 	return &peer{in: in, announced: found, at: a, waitCredit: stallTime, progress: make(chan struct{}, 1)}
 }
 
-// reset frees all buffers and slots that are on the way to the peer, for the next session. mu is held.
+// reset frees all buffers and slots that are on the way to the peer, for the next session, and counts their
+// packets as dropped: nobody knows whether the peer has taken them. mu is held.
 func (p *peer) reset() {
 	for n := range p.buffersSent {
 		if p.buffersSent[n] {
+			p.in.stats.dropped.Add(1)
 			p.in.free <- uint16(n)
 		}
 	}
 	p.buffersSent = [sendBuffers]bool{}
+	p.in.stats.dropped.Add(uint64(len(p.slotsSent)))
 	for _, n := range p.slotsSent {
 		p.in.freeSlots <- n
 	}
@@ -300,8 +303,9 @@ func (p *peer) tryReport(n uint32) (ok bool) {
 	return p.postHead(message{kind: kindFreed, freed: consumed}, noPacket) == nil
 }
 
-// sendDone notes that a send has ended, and frees its buffer if it has one. id is the ID of the send.
-func (p *peer) sendDone(id uint64) {
+// sendDone notes that a send has ended, and frees its buffer if it has one. id is the ID of the send. ok is
+// false if the queue pair has failed: then a packet in a buffer is counted here, and one in a slot by reset.
+func (p *peer) sendDone(id uint64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.posted--
@@ -316,6 +320,10 @@ func (p *peer) sendDone(id uint64) {
 	p.buffersSent[id] = false
 	p.held--
 	p.in.free <- uint16(id)
+	if !ok {
+		p.in.stats.dropped.Add(1)
+		return
+	}
 	p.tookPackets(1)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/tun"
 )
 
@@ -38,7 +39,7 @@ func (in *Interface) collect() {
 		sessions := *in.sessions.Load()
 		for i := range in.ended[:n] {
 			if p := sessions[in.ended[i].QPN]; p != nil {
-				p.sendDone(in.ended[i].ID)
+				p.sendDone(in.ended[i].ID, in.ended[i].Status == cqe.StatusSuccess)
 			}
 		}
 		if n < len(in.ended) {

@@ -258,8 +258,8 @@ func (p *peer) unreachable(err error, now time.Time) {
 	p.in.later(retryTime)
 }
 
-// end ends the session. Messages on the way are lost. The completions of its receives
-// are taken before the queue pair is closed: otherwise these receives would never be posted again.
+// end ends the session. Messages on the way are lost, and their packets counted. The completions of its
+// receives are taken before the queue pair is closed: otherwise these receives would never be posted again.
 func (p *peer) end(why string) error {
 	if p.phase == closed {
 		return nil
@@ -285,6 +285,7 @@ func (p *peer) end(why string) error {
 	if err := in.stop(qp); err != nil {
 		return fmt.Errorf("end the connection with %v: %w", p, err)
 	}
+	in.collect() // what the peer has taken is not counted as dropped
 	in.sending.Lock()
 	p.mu.Lock()
 	_ = qp.Close()

@@ -31,10 +31,12 @@ type Stats struct {
 	Addresses   []netip.Addr
 	MTU         int
 	Unreachable uint64 // packets to addresses that no peer has
-	Dropped     uint64 // packets for peers that could not be reached, or that took nothing
-	Waited      uint64 // packets that have waited for a session
-	Sessions    int    // that are open, or begin or end
-	Peers       []PeerStats
+	// Dropped is the number of packets for peers that could not be reached, or that took nothing, and of
+	// those that were on the way when a session failed: some of these may have come.
+	Dropped  uint64
+	Waited   uint64 // packets that have waited for a session
+	Sessions int    // that are open, or begin or end
+	Peers    []PeerStats
 }
 
 // PeerStats are counts of one peer, since it was seen first. Sessions of one life are counted together.

@@ -4,6 +4,7 @@ package recovery
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/packet"
@@ -84,6 +85,22 @@ func TestPathThatIsShort(t *testing.T) {
 	}
 	require.True(t, s.l.Rounds)
 	require.Equal(t, uint32(LongReach-1), s.l.Span)
+}
+
+// The threads of an end had no processor for half a minute, so the times of the packets on the way say
+// nothing about the path. A packet that is lost afterwards is probed all the same, and the attribute timeout
+// runs out.
+func TestLossAfterAnEndStoodStill(t *testing.T) {
+	p := &Path{Agreed: true, Reach: LongReach}
+	p.RoundTrip.Add(clock.Cycles(long) / 2)
+	s := newLongSender(p)
+	s.send(1, false)
+	s.acknowledge(s.next, clock.Cycles(30*time.Second))
+	s.send(1, false)
+	require.Equal(t, uint32(LongReach-1), s.l.Span, "the path is taken for a long one")
+	s.Due = s.Last(s.now, s.now)
+	require.LessOrEqual(t, s.Deadline(s.now)-s.now, clock.Cycles(longest))
+	require.LessOrEqual(t, s.Due-s.now, patience*clock.Cycles(longest))
 }
 
 // A packet that was late, and was sent again, is acknowledged before its copy can have come. That is no round

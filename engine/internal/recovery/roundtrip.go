@@ -22,6 +22,12 @@ type RoundTrip struct {
 // shortest is the shortest silence: four ticks of the engine's timers, which are not more exact.
 const shortest = 64 * time.Microsecond
 
+// longest is the longest silence: more than that of a path through a geostationary satellite, whose round
+// trip takes 600 ms. A measured time that is longer is that of a thread at one of the ends that had no
+// processor, or of an end that was suspended. Without the limit, a packet that is lost after 30 s of that
+// waits for longer still.
+const longest = time.Second
+
 // Add takes a measured time.
 func (r *RoundTrip) Add(d uint64) {
 	d = max(d, 1)
@@ -39,10 +45,11 @@ func (r *RoundTrip) Mean() uint64 { return r.mean }
 
 // Silence returns after which time without an answer a queue pair probes: the mean and four deviations, and
 // at least one and a half times the mean. On a path whose times differ little, that is within two round
-// trips.
+// trips. It is not longer than longest.
 func (r *RoundTrip) Silence() uint64 {
 	if r.mean == 0 {
 		return clock.Cycles(unknown)
 	}
-	return max(r.mean+max(4*r.deviation, r.mean/2), clock.Cycles(shortest))
+	silence := r.mean + max(4*r.deviation, r.mean/2)
+	return min(max(silence, clock.Cycles(shortest)), clock.Cycles(longest))
 }

@@ -3,6 +3,8 @@ package packet
 import (
 	"encoding/binary"
 	"hash/crc32"
+
+	"github.com/nicless/nicless/internal/crc"
 )
 
 // Arithmetic of CRC-32 as the ICRC needs it. The state of a CRC is a polynomial over GF(2)
@@ -76,11 +78,11 @@ func shift4(w uint32) uint32 {
 	return columns[3][uint8(w)] ^ columns[2][uint8(w>>8)] ^ columns[1][uint8(w>>16)] ^ columns[0][w>>24]
 }
 
-// shiftLong returns the state after b. hash/crc32 is ten times as fast as tables from 64 bytes
-// on, and slower below; it wants multiples of 16.
+// shiftLong returns the state after b. Package crc is ten times as fast as tables from 64 bytes on, and
+// slower below; for short packets it uses hash/crc32, which wants multiples of 16.
 func shiftLong(state uint32, b []byte) uint32 {
 	if n := len(b) &^ 15; n >= 64 {
-		state, b = ^crc32.Update(^state, crc32.IEEETable, b[:n]), b[n:]
+		state, b = ^crc.Update(^state, b[:n]), b[n:]
 	}
 	le := binary.LittleEndian
 	for ; len(b) >= 12; b = b[12:] {

@@ -163,8 +163,19 @@ func pingCarriers(b *testing.B, w wire, size int, cfg Config, m mode) {
 	<-done
 }
 
+// bare opens sockets without a carrier. They have no group: among the sockets of a group, the kernel would
+// choose by the sender's port, and only a carrier receives from all of them.
+func (w wire) bare(a netip.Addr) *Sockets {
+	s := w.open(a)
+	for _, fd := range s.Group {
+		_ = unix.Close(fd)
+	}
+	s.Group = nil
+	return s
+}
+
 func pingSockets(b *testing.B, w wire, size int) {
-	sx, sy := w.open(w.from), w.open(w.to)
+	sx, sy := w.bare(w.from), w.bare(w.to)
 	defer sx.Close()
 	defer sy.Close()
 	for _, fd := range []int{sx.Receive, sy.Receive} {
@@ -198,10 +209,13 @@ func pingSockets(b *testing.B, w wire, size int) {
 const benchWindow = 1 << 20
 
 // BenchmarkStream is one direction with packets of 4 KiB, of which at most 1 MiB is on the way:
-// between two carriers, and between GSO sockets alone.
+// between two carriers, and between GSO sockets: alone, with the copies that carriers and engines make beside
+// the kernel's (into the ring of one engine, and into that of the other), and with ICRCs, too.
 func BenchmarkStream(b *testing.B) {
 	for _, w := range wires(b) {
-		b.Run(w.name+"/sockets", func(b *testing.B) { streamSockets(b, w) })
+		b.Run(w.name+"/sockets", func(b *testing.B) { streamSockets(b, w, false, false) })
+		b.Run(w.name+"/sockets and copies", func(b *testing.B) { streamSockets(b, w, true, false) })
+		b.Run(w.name+"/sockets, copies and ICRCs", func(b *testing.B) { streamSockets(b, w, true, true) })
 		for _, m := range modes {
 			b.Run(w.name+"/carriers, "+m.name, func(b *testing.B) { streamCarriers(b, w, m) })
 		}
@@ -242,8 +256,8 @@ func streamCarriers(b *testing.B, w wire, m mode) {
 	await.Receive(b, "all are acknowledged", done, func() any { return x.Stats() })
 }
 
-func streamSockets(b *testing.B, w wire) {
-	sx, sy := w.open(w.from), w.open(w.to)
+func streamSockets(b *testing.B, w wire, copies, icrcs bool) {
+	sx, sy := w.bare(w.from), w.bare(w.to)
 	defer sx.Close()
 	defer sy.Close()
 	_, err := prepareSend(sx.Send[0], false)
@@ -252,19 +266,38 @@ func streamSockets(b *testing.B, w wire) {
 	require.NoError(b, err)
 	require.NoError(b, unix.SetNonblock(sy.Receive, false))
 	const size, wireSize, each = 4096, 4096 + packet.BTHSize + packet.ICRCSize, 15
-	var taken atomic.Int64
+	from, err := boundTo(sx.Send[0])
+	require.NoError(b, err)
+	flow := packet.MakeFlow(from, netip.AddrPortFrom(w.to, packet.Port))
+	var taken, wrong atomic.Int64
 	var done sync.WaitGroup
 	done.Go(func() {
-		buffer := make([]byte, 1<<16)
+		buffer, ring := make([]byte, 1<<16), make([]byte, benchWindow)
+		at := 0
 		for {
 			n, _, err := unix.Recvfrom(sy.Receive, buffer, 0)
 			if err != nil || n <= 1 {
 				return
 			}
+			for i := range n / wireSize {
+				p := buffer[i*wireSize:][:wireSize]
+				if icrcs {
+					if checked, _ := flow.Check(p, uint16(i)); checked != 32 {
+						wrong.Add(1)
+					}
+				}
+				if copies {
+					copy(ring[at%len(ring):], p[packet.BTHSize:][:size])
+					at += size
+				}
+			}
 			taken.Add(int64(n / wireSize))
 		}
 	})
-	message := make([]byte, each*wireSize)
+	const messageSize = each * wireSize
+	memory := make([]byte, 2*benchWindow/messageSize*messageSize)
+	place := 0
+	message := memory[:messageSize]
 	control := mmsg.AppendInt(nil, unix.IPPROTO_UDP, udpSegment, 2, wireSize)
 	to, _ := sockaddr(w.to, packet.Port)
 	b.SetBytes(size)
@@ -282,6 +315,14 @@ func streamSockets(b *testing.B, w wire) {
 		due++
 		if due%each == 0 {
 			wait(benchWindow / size)
+			if copies {
+				message = memory[place:][:messageSize]
+				place = (place + messageSize) % len(memory)
+				clear(message)
+			}
+			for i := 0; i < each && icrcs; i++ {
+				flow.Seal(message[i*wireSize:][:wireSize], uint16(i))
+			}
 			_, err := unix.SendmsgN(sx.Send[0], message, control, to, 0)
 			if err != nil {
 				b.Fatal(err)
@@ -292,6 +333,7 @@ func streamSockets(b *testing.B, w wire) {
 	wait(1)
 	_ = unix.Sendto(sx.Send[0], message[:1], 0, to)
 	done.Wait()
+	require.Zero(b, wrong.Load(), "packets with a wrong ICRC")
 }
 
 // BenchmarkPacket is the cost of a packet in batches of 64, in one thread: sealing and the

@@ -13,9 +13,9 @@ import (
 
 const (
 	sendBatch   = 128
-	maxSegments = 64             // datagrams that the kernel makes of one message; 128 from Linux 6.9 on
-	maxMessage  = 65000          // bytes of a message: less than an IP packet holds, with all headers
-	batchBytes  = 2 * maxMessage // payload in a batch: what comes back waits while a batch is sent
+	maxSegments = 64    // datagrams that the kernel makes of one message; 128 from Linux 6.9 on
+	maxMessage  = 65000 // bytes of a message: less than an IP packet holds, with all headers
+	batchFull   = 2     // full messages in a batch: what comes back waits while a batch is sent
 )
 
 // A sender takes packets from the engine's ring and sends them. One goroutine uses it.
@@ -85,9 +85,12 @@ func (s *sender) step() (did int, blocked bool) {
 	return did, false
 }
 
-// take takes packets from the ring.
+// take takes packets from the ring. If they are of one path and length, the batch ends with a full message,
+// because a message costs the kernel at both ends as much as some packets do, however short it is.
 func (s *sender) take() {
-	for bytes := 0; s.n < sendBatch && bytes < batchBytes && !s.corrupt; {
+	packets, bytes := 0, 0 // of the message that is not full yet
+	full := 0              // how many messages are full
+	for s.n < sendBatch && full < batchFull && !s.corrupt {
 		p := &s.packets[s.n]
 		ok, err := s.ring.Next(&p.Packet)
 		if err != nil {
@@ -102,7 +105,11 @@ func (s *sender) take() {
 			s.counts.impossible.Add(1)
 			continue
 		}
-		bytes += len(p.Payload)
+		p.measure(nil)
+		packets, bytes = packets+1, bytes+p.wire
+		if packets == maxSegments || bytes+p.wire > maxMessage {
+			packets, bytes, full = 0, 0, full+1
+		}
 		s.n++
 	}
 }

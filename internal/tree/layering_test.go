@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"wqe":      {"field"},
 	"cqe":      {"field"},
 	"doorbell": {"field"},
-	"packet":   {"field"},
+	"packet":   {"field", "internal/crc"},
 
 	// Knowledge about errors, and texts that people paste: above the formats, below everything else.
 	"field/devx":   {"field"},
@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"internal/platform":   {},
 	"internal/clock":      {},
 	"internal/cpu":        {},
+	"internal/crc":        {},
 	"internal/blocking":   {},
 	"internal/schedstat":  {},
 	"internal/verdict":    {"internal/schedstat"},
@@ -341,7 +342,7 @@ var mayImport = map[string][]string{
 
 // mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import
 // unsafe, and .s files, which contain assembly.
-var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder", "internal/mmsg", "internal/guardpages",
+var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/crc", "internal/procmem", "internal/clock", "internal/mapholder", "internal/mmsg", "internal/guardpages",
 	"internal/blocking", "accel/ptx/internal/machine", "cuda/internal/gpu"}
 
 // behindC lists packages whose every file may import unsafe, because their functions are called from C.

@@ -171,6 +171,34 @@ func TestFlameIsColdAtFirst(t *testing.T) {
 	s.p.good()
 }
 
+// A register that a poster is overwriting stays hot, so that the visits until the WQE is there do not read
+// the record. If the register remains empty, it cools down like one that has not changed.
+func TestFlameThatIsBeingWritten(t *testing.T) {
+	s := burning(t, Config{})
+	flame := s.p.q.SQ.BlueFlame
+	for range 2 { // so that no half is empty
+		s.lay(8)
+		s.p.postBlueFlame()
+		for s.e.Step() == 0 {
+		}
+		s.p.scq.all()
+	}
+	s.lay(16)
+	flame.Half[s.p.half&1].PublishFirst(0) // the first of the stores of PublishHead
+	for left := flame.Hot; left > 0; left-- {
+		require.Equal(t, left, flame.Hot)
+		require.Zero(t, s.e.Step())
+	}
+	require.Zero(t, flame.Hot)
+	s.p.postBlueFlame()
+	require.Equal(t, 1, s.e.Step())
+	s.p.scq.all()
+	require.NotZero(t, flame.Hot)
+	s.p.ring()
+	s.settle()
+	s.p.scq.none()
+}
+
 // A SEND from the register that finds no receive waits. When a receive is posted, the message
 // is sent from the ring, and only once.
 func TestFlameThatWaits(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -77,8 +78,19 @@ func FuzzFastPathAgrees(f *testing.F) {
 			pair := m.pairs[in[0]%3][i]
 			w.perform(pair[0], pair[1], m.keys[i], in[1:])
 		}
-		m.compare()
+		for _, d := range differ(m.fast.see().withoutWaits(), m.slow.see().withoutWaits()) {
+			t.Error(d)
+		}
 	})
+}
+
+// withoutWaits returns s without the number of messages that found no receive: this depends on how far the
+// engine has come when a receive is posted.
+func (s sight) withoutWaits() sight {
+	for i := range s.traffic {
+		s.traffic[i][nic.OutOfBuffer], s.traffic[i][nic.RNRNaks] = 0, 0
+	}
+	return s
 }
 
 // dsByte is where ds is in the control segment.

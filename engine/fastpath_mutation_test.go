@@ -33,12 +33,12 @@ var plantedFastPath = []plantedRule{
 	{"a series has one remote key", "", "TestFastPathAgrees"},
 	{"a series stays in the local memory", "", "TestFastPathAgrees"},
 	{"the receives of a series are alike", "if shm.BE64At(p.RQ.Ring, entry).Observe()>>32 != piece>>32 {", "TestFastPathAgrees"},
-	{"all of a receive is memory of its key", "farLast := uint64(len(far)) - n", "TestFastPathAgrees"},
+	{"all of a receive is memory of its key", "farLast := uint64(len(m.remote.Mem)) - n", "TestFastPathAgrees"},
 	{"the receives of a series are counted", "", "TestFastPathAgrees"},
-	{"only signaled WQEs of a series complete", "{", "TestFastPathAgrees"},
+	{"only signaled WQEs of a series complete", "for left := uint64(1)<<n - 1; left != 0; {", "TestFastPathAgrees"},
 	{"the READs of a series report their bytes", "bytes = 0", "TestFastPathAgrees"},
 	{"a series begins at its place", "", "TestFastPathAgrees"},
-	{"both halves of a payload are moved", "head, tail := le.Uint64(src), le.Uint64(src)", "TestFastPathAgrees"},
+	{"both halves of a payload are moved", "head, tail := src.Load(0), src.Load(0)", "TestFastPathAgrees"},
 }
 
 // plantedBeside are changes of functions that the fast path uses.

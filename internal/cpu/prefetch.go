@@ -8,3 +8,9 @@ package cpu
 //
 //go:noescape
 func PrefetchWrite(p *[4 * 64]byte)
+
+// PrefetchLines starts to bring n cache lines from p on into the cache of this core, for loads that
+// follow soon. n is at least 1. It does not wait for them, reads and changes nothing, and does not fault.
+//
+//go:noescape
+func PrefetchLines(p *byte, n uint64)

@@ -14,6 +14,31 @@ TEXT ·PrefetchWrite(SB), NOSPLIT, $0-8
 	PREFETCHW_64_AX
 	RET
 
+// func PrefetchLines(p *byte, n uint64)
+TEXT ·PrefetchLines(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	MOVQ n+8(FP), CX
+	SUBQ $4, CX
+	JLT  rest
+four:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	ADDQ       $256, AX
+	SUBQ       $4, CX
+	JGE        four
+rest:
+	ADDQ $4, CX
+	JEQ  done
+one:
+	PREFETCHT0 (AX)
+	ADDQ       $64, AX
+	DECQ       CX
+	JNZ        one
+done:
+	RET
+
 // func extendedFeatures() uint32
 TEXT ·extendedFeatures(SB), NOSPLIT, $0-4
 	MOVL $0x80000001, AX

@@ -7,3 +7,6 @@ const CanPrefetchWrite = false
 
 // PrefetchWrite does nothing on this processor.
 func PrefetchWrite(*[4 * 64]byte) {}
+
+// PrefetchLines does nothing on this processor.
+func PrefetchLines(*byte, uint64) {}

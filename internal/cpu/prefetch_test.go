@@ -27,3 +27,22 @@ func TestPrefetchWrite(t *testing.T) {
 	require.NoError(t, r.Close())
 	cpu.PrefetchWrite(last)
 }
+
+// PrefetchLines changes no byte, and does not fault on memory that is gone, nor where there is none.
+func TestPrefetchLines(t *testing.T) {
+	r, err := shm.Create("prefetch", shm.PageSize)
+	require.NoError(t, err)
+	mem := r.Bytes()
+	for i := range mem {
+		mem[i] = byte(i)
+	}
+	want := bytes.Clone(mem)
+	for n := range uint64(100) {
+		cpu.PrefetchLines(&mem[len(mem)-1], n+1)
+	}
+	require.Equal(t, want, mem)
+	last := &mem[len(mem)-1]
+	require.NoError(t, r.Close())
+	cpu.PrefetchLines(last, 3)
+	cpu.PrefetchLines(nil, 3)
+}

@@ -3,6 +3,8 @@ package shm
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // blockSize is the size of a Block in bytes.
@@ -38,6 +40,16 @@ func (r Ring) Copy(to Ring, index, n uint64) {
 		k := min(n, r.mask+1-index&r.mask, to.mask+1-index&to.mask)
 		size := k * uint64(blockSize)
 		copy(unsafe.Slice(&to.At(index)[0], size), unsafe.Slice(&r.At(index)[0], size))
+		index, n = index+k, n-k
+	}
+}
+
+// Prefetch starts to bring n blocks from index on into the cache of this core, for loads that follow
+// soon. It reads and changes nothing.
+func (r Ring) Prefetch(index, n uint64) {
+	for n > 0 {
+		k := min(n, r.mask+1-index&r.mask)
+		cpu.PrefetchLines((*byte)(unsafe.Pointer(r.At(index))), k)
 		index, n = index+k, n-k
 	}
 }

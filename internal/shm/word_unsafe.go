@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // Doorbell records, registers and CQEs are big-endian, and all machines that nicless runs on are
@@ -57,6 +59,10 @@ func Blocks(b []byte) []Block {
 // Observe returns the word's value. Everything that the writer stored before it published this
 // value is visible to the caller afterwards.
 func (p *BE32) Observe() uint32 { return bits.ReverseBytes32(atomic.LoadUint32(&p.w)) }
+
+// Prefetch starts to bring the word's cache line into the cache of this core, for an Observe that
+// follows soon. It reads and changes nothing. p may be nil.
+func (p *BE32) Prefetch() { cpu.PrefetchLines((*byte)(unsafe.Pointer(p)), 1) }
 
 // Publish stores v after everything stored before. Each word has one writer.
 //

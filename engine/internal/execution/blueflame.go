@@ -15,6 +15,10 @@ import (
 // too, because it writes a doorbell there. The register is then no longer hot.
 const HotVisits = 64
 
+// overwriting is how many times a register is read again while a poster is overwriting it: a poster stores 0
+// first, and nine stores later the WQE is there. A register that remains 0 announces nothing.
+const overwriting = 64
+
 // PollBlueFlame executes q's next WQE if the WQE is in either half of the register, and returns how many
 // WQEs it has executed, 0 or 1. It is called when the record announces nothing.
 func (sh *Executor) PollBlueFlame(q *object.QP) int {
@@ -34,6 +38,16 @@ func (sh *Executor) PollBlueFlameHalf(q *object.QP, half uint8) (done int) {
 	first := b.Word(wqe.WordOp)
 	if first == *seen {
 		return 0
+	}
+	for range overwriting {
+		if first != 0 {
+			break
+		}
+		first = b.Word(wqe.WordOp)
+	}
+	if first == 0 {
+		*seen = 0
+		return 0 // it cools down with each visit, like a register that has not changed
 	}
 	f.Hot = 0 // if the register does not hold the next WQE, the record announces something
 	h := object.Head{First: wqe.OpWord(first)}

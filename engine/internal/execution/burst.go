@@ -15,12 +15,20 @@ import (
 // receive and complete first, but receives complete in the order in which they were posted.
 const DatagramBudget = (object.GRHSize + maxDatagram) * Dearest
 
+// prefetchedWQEs is how many announced WQEs are fetched at once, before the first is read: as many as a visit
+// executes by default. Otherwise the processor has to reach a WQE before it fetches its line, and it
+// looks ahead only over three or four WQEs.
+const prefetchedWQEs = 32
+
 // Burst executes WQEs of q until the budget of this step is used up, no announced WQE is
 // left, the next WQE has to wait, or the queue has failed. n is the number of blocks that are
 // announced. Burst returns how much it has done: 0 means an idle visit.
 func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 	bytes := sh.Sched.Slice
 	sh.Sched.Effort = 0
+	if n > 1 && q.FastPath {
+		q.SQ.Blocks.Prefetch(q.SQ.Done, uint64(min(int(n), sh.Settings.Burst, prefetchedWQEs)))
+	}
 	for done < sh.Settings.Burst && n > 0 && bytes > 0 {
 		j := q.Job
 		if j != nil && !sh.ResumeJob(q) {
@@ -40,6 +48,7 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 				}
 				continue
 			}
+			sh.Sched.Slow++
 			sh.Snapshot(q)
 			if v := sh.Check(q, n); v > object.Lost { // Waiting or Failed
 				if v == object.Failed {

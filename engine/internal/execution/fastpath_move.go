@@ -69,7 +69,11 @@ func (sh *Executor) fastMove(q, p *object.QP, from shm.Ring, expect wqe.Opcode,
 		if !ok {
 			break
 		}
-		if k := seriesLength(q, h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
+		k := 0
+		if most-done > 1 {
+			k = seriesLength(q, h, n, min(most-done, (budget-cost)/max(int(n), fastCost)))
+		}
+		if k > 1 {
 			if k = sh.executeMoves(q, from, &moveShape{h.First, data, rkey, local, remote}, k); k == 0 {
 				break // the WQE has been changed
 			}

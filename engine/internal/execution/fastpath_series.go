@@ -4,6 +4,7 @@ package execution
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/completion"
@@ -11,6 +12,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/pagefault"
 	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -35,9 +37,19 @@ func Move(dst, src []byte) {
 		return
 	}
 	le := binary.LittleEndian
-	head, tail := le.Uint64(src), le.Uint64(src[len(src)-8:]) // rule: both halves of a payload are moved
+	head, tail := le.Uint64(src), le.Uint64(src[len(src)-8:])
 	le.PutUint64(dst, head)
 	le.PutUint64(dst[len(dst)-8:], tail)
+}
+
+// fewBytes reports whether moveFew can move n bytes.
+func fewBytes(n uint64) bool { return n-8 <= 8 }
+
+// moveFew is Move for areas that have n bytes.
+func moveFew(dst, src shm.Area, n uint64) {
+	head, tail := src.Load(0), src.Load(n-8) // rule: both halves of a payload are moved
+	dst.Store(0, head)
+	dst.Store(n-8, tail)
 }
 
 // completeSeries completes the WQEs of the shard's series, which are the next WQEs of q, and returns how
@@ -111,10 +123,15 @@ func (sh *Executor) CompleteAll(c *object.CQ, n int, signaled uint64, rqpn, uidx
 		sh.CompleteRecorded(c, n, rqpn, uidx, bytes, tail)
 		return
 	}
-	for i := n - 1; i >= 0; i-- {
-		if signaled>>i&1 != 0 { // rule: only signaled WQEs of a series complete
-			sh.Complete(c, rqpn, uidx, 0, uint32(bytes), sh.Clock(), tail, object.Quietly)
+	plain := c.Plain()
+	for left := signaled; left != 0; { // rule: only signaled WQEs of a series complete
+		last := bits.Len64(left) - 1
+		left &^= 1 << last
+		t := tail.Later(n - 1 - last)
+		if plain {
+			c.CompleteRun(1, rqpn, uidx, bytes, sh.Clock(), t)
+		} else {
+			sh.Complete(c, rqpn, uidx, 0, uint32(bytes), sh.Clock(), t, object.Quietly)
 		}
-		tail = tail.Later(1)
 	}
 }

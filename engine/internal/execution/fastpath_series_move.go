@@ -25,9 +25,9 @@ type moveShape struct {
 // the bytes of a WQE faults, the series has the WQEs before it.
 func (sh *Executor) executeMoves(q *object.QP, from shm.Ring, m *moveShape, most int) (done int) {
 	n := m.data.ByteCount()
-	near, nearBase, nearLast, same := m.local.Payloads(n)
-	far, farBase := m.remote.Mem, m.remote.Base
-	farLast := uint64(len(far)) - n
+	local, nearBase, nearLast, same := m.local.Payloads(n)
+	near, far, farBase := shm.AreaOf(local), shm.AreaOf(m.remote.Mem), m.remote.Base
+	farLast := uint64(len(m.remote.Mem)) - n
 	data, rkey := m.data, m.rkey
 	op := m.first.Opcode()
 	s := &sh.series
@@ -46,18 +46,21 @@ func (sh *Executor) executeMoves(q *object.QP, from shm.Ring, m *moveShape, most
 		if to > farLast { // rule: a series stays in the remote memory
 			break
 		}
-		if m.local == nil {
-			Move(far[to:to+n], b[wqe.MoveInlineAt:][:n])
-		} else {
+		dst, src := far.From(to), b.Area().From(wqe.MoveInlineAt)
+		if m.local != nil {
 			at := b.Word(wqe.WordMoveLAddr) - nearBase
 			if at > nearLast { // rule: a series stays in the local memory
 				break
 			}
+			src = near.From(at)
 			if op == wqe.OpRDMARead {
-				Move(near[at:at+n], far[to:to+n])
-			} else {
-				Move(far[to:to+n], near[at:at+n])
+				dst, src = src, dst
 			}
+		}
+		if fewBytes(n) {
+			moveFew(dst, src, n)
+		} else {
+			dst.Copy(src, n)
 		}
 		s.done++
 		s.signaled = s.signaled<<1 | uint64(h.Second/wqe.MayDifferFlag)

@@ -23,10 +23,10 @@ type sendShape struct {
 // or its receive since, the result is 0. It counts as executeMoves does.
 func (sh *Executor) executeSends(q, p *object.QP, from shm.Ring, m *sendShape, most int) (done int) {
 	n := m.data.ByteCount()
-	near, nearBase, nearLast, same := m.local.Payloads(n)
+	local, nearBase, nearLast, same := m.local.Payloads(n)
 	// The whole piece of a receive must be in memory of the key, as for the slow path.
-	far, farBase := m.remote.Mem, m.remote.Base
-	farLast := uint64(len(far)) - m.piece.ByteCount() // rule: all of a receive is memory of its key
+	near, far, farBase := shm.AreaOf(local), shm.AreaOf(m.remote.Mem), m.remote.Base
+	farLast := uint64(len(m.remote.Mem)) - m.piece.ByteCount() // rule: all of a receive is memory of its key
 	data, piece := m.data, uint64(m.piece)
 	s, receive := &sh.series, p.RQ.Done
 	*s = series{0, 0, wqe.OpSend, n}
@@ -44,14 +44,18 @@ func (sh *Executor) executeSends(q, p *object.QP, from shm.Ring, m *sendShape, m
 		if to > farLast {
 			break
 		}
-		if m.local == nil {
-			Move(far[to:to+n], b[wqe.SendInlineAt:][:n])
-		} else {
+		dst, src := far.From(to), b.Area().From(wqe.SendInlineAt)
+		if m.local != nil {
 			at := b.Word(wqe.WordSendLAddr) - nearBase
 			if at > nearLast {
 				break
 			}
-			Move(far[to:to+n], near[at:at+n])
+			src = near.From(at)
+		}
+		if fewBytes(n) {
+			moveFew(dst, src, n)
+		} else {
+			dst.Copy(src, n)
 		}
 		receive++
 		s.done++

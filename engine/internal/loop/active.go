@@ -117,6 +117,9 @@ func (sh *Loop) visitClient(c *object.Client) (done int) {
 			// others.
 			c.Sched.Next = 0
 		}
+		if len(c.Sched.Warm) >= manyWarm {
+			prefetchVisit(c.Sched.Warm, c.Sched.Next)
+		}
 		sh.Sched.Spent = 0
 		n := sh.Visit(q)
 		bytes -= sh.Sched.Spent

@@ -159,6 +159,7 @@ type schedule struct {
 	Turn        uint32                    // counts steps, for work that is done only in every nth step
 	Slice       int                       // budget of a visit in bytes: Config.Slice unless q is watched
 	Spent       int                       // budget used by the last visit, in bytes
+	Slow        uint32                    // counts WQEs that did not take the fast path
 	Polls       int                       // polls that looks at registers count as, besides those of records
 	Effort      int                       // budget that this visit has used for work other than moving bytes
 }

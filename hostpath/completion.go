@@ -96,9 +96,10 @@ func (c Completion) Err() error {
 type CQ struct {
 	// Resize changes ring, blocks and log. The other fields of this group never change after NewCQ.
 	ring       []byte
-	blocks     []shm.Block // the memory of ring
+	blocks     []shm.Block // the memory of ring; their number is a power of two
 	log        uint        // log2 of the number of entries
 	shift      uint        // log2 of the entry size in bytes: 6 or 7
+	step       uint64      // blocks from one entry to the next: 1 or 2
 	ciWord     *shm.BE32   // word of the doorbell record: the consumer index
 	armWord    *shm.BE32   // word of the doorbell record: the arm request
 	armReg     *shm.BE64   // arm register of the UAR page, or nil
@@ -158,14 +159,14 @@ func NewCQ(c CQConfig) (*CQ, error) {
 		return nil, err
 	}
 	q := &CQ{
-		ring: c.Ring, blocks: shm.Blocks(c.Ring), log: log, shift: 6, armReg: register[0],
+		ring: c.Ring, blocks: shm.Blocks(c.Ring), log: log, shift: 6, step: 1, armReg: register[0],
 		ciWord: shm.BE32At(c.Record, 4*doorbell.CIWord), armWord: shm.BE32At(c.Record, 4*doorbell.ArmWord),
 		cqn: c.CQN, template: template{tail: ^cqe.Tail(0)}, table: c.Table, memory: c.Memory,
 		collapsed: c.Collapsed, compressed: c.Compressed, mini: c.MiniFormat,
 		reasons: reason.NewRing(c.Reasons),
 	}
 	if c.EntrySize == cqe.Size128 {
-		q.shift = 7
+		q.shift, q.step = 7, 2
 	}
 	q.fill()
 	return q, nil
@@ -192,7 +193,8 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 	// poller in this loop.
 	lapEnd := from + 1<<q.log
 	for n < len(dst) && q.ci != lapEnd {
-		e := q.entry(q.ci)
+		at := q.place(q.ci)
+		e := &q.blocks[at]
 		// Pairs with the device's Publish of the entry. The rest of the entry is read after it.
 		tail := cqe.Tail(e.ObserveTail())
 		o := tail.OpOwn()
@@ -201,12 +203,18 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 		}
 		if o.PlainReq() || o.PlainRespSend() {
 			end := min(uint64(len(dst)), uint64(n)+lapEnd-q.ci)
-			k := q.takeRun(dst[n:end], e, tail)
+			k := q.takeRun(dst[n:end], e, at, tail)
 			if k > 0 {
 				n += k
 				continue
 			}
 		} else if q.isTitle(o) {
+			end := min(uint64(len(dst)), uint64(n)+lapEnd-q.ci)
+			k := q.takeSession(dst[n:end], e, at, tail)
+			if k > 0 {
+				n += k
+				continue
+			}
 			o = q.expandSession(q.ci, o)
 		}
 		c := &dst[n]
@@ -278,8 +286,12 @@ func (q *CQ) Skipped() (stale, bad uint64) { return q.stale, q.bad }
 
 // entry returns the 64 bytes of the CQE with the given count. In a queue with entries of 128
 // bytes they are the second half of the entry.
-func (q *CQ) entry(count uint64) *shm.Block {
-	return &q.blocks[cqe.EntryOffset(cqe.Slot(count, q.log), q.shift)/cqe.Size]
+func (q *CQ) entry(count uint64) *shm.Block { return &q.blocks[q.place(count)] }
+
+// place returns the index of the block with these 64 bytes. The result is the same as that of
+// cqe.EntryOffset in blocks, because the number of blocks is a power of two.
+func (q *CQ) place(count uint64) uint64 {
+	return ((count+1)*q.step - 1) & (uint64(len(q.blocks)) - 1)
 }
 
 // slot returns all bytes of the entry with the given count.

@@ -7,10 +7,11 @@ import "github.com/nicless/nicless/cqe"
 // title entry, and of arrays of minis in the slots after the title. Each mini says how one
 // completion differs from the title. See [cqe.Expand].
 //
-// The poller expands a session: it writes the entries that a device without compression would
-// have written, each into its slot. Then it reads these entries like all others. The slots belong
-// to the poller until it publishes a consumer index beyond them. The expanded entries get the
-// owner bits of this lap, so that bytes left in the slots do not look valid in the next lap.
+// Most sessions are taken whole: see takeSession. Otherwise the poller expands a session: it writes
+// the entries that a device without compression would have written, each into its slot. Then it reads
+// these entries like all others. The slots belong to the poller until it publishes a consumer index
+// beyond them. The expanded entries get the owner bits of this lap, so that bytes left in the slots do
+// not look valid in the next lap.
 
 // expandSession expands the session whose title is entry number index. o is the op_own of
 // the title, which the caller has observed. The device wrote the minis before the title.

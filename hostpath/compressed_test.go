@@ -117,6 +117,11 @@ func TestCompressed(t *testing.T) {
 			room := 1<<log - int(p.plain.dev.pi-p.plain.cq.ci)
 			n := rapid.IntRange(0, min(room, 32)).Draw(r, "completions")
 			receives := rapid.Bool().Draw(r, "receives")
+			opcodes := []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpSendImm, wqe.OpNop}
+			if rapid.Bool().Draw(r, "one opcode") { // then Poll takes sessions whole
+				i := rapid.IntRange(0, len(opcodes)-1).Draw(r, "which")
+				opcodes = opcodes[i : i+1]
+			}
 			list := make([]cqe.CQE, 0, n)
 			for range n {
 				c := cqe.CQE{
@@ -129,7 +134,7 @@ func TestCompressed(t *testing.T) {
 					received++
 				} else {
 					c.Counter = uint16(sent)
-					c.WQEOpcode = uint8(rapid.SampledFrom([]wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpSendImm, wqe.OpNop}).Draw(r, "opcode"))
+					c.WQEOpcode = uint8(rapid.SampledFrom(opcodes).Draw(r, "opcode"))
 					sent++
 				}
 				c.OpOwn |= cqe.OpOwn(cqe.Owner(p.plain.dev.pi+uint64(len(list)), log))
@@ -196,6 +201,53 @@ func TestCompressedBytes(t *testing.T) {
 		require.False(t, cqe.Valid(cqe.OpOwn(b.dev.cq[slot*64+63]), uint64(32+slot), 4), "slot %d", slot)
 	}
 	require.Zero(t, b.cq.Poll(c[:]))
+}
+
+// A session of a broken device names work that was not posted, or has gaps between its receives. Poll
+// reports, skips and frees what it does for ordinary entries.
+func TestCompressedOfOtherWork(t *testing.T) {
+	for name, c := range map[string]struct {
+		format   cqe.MiniFormat
+		receives bool
+		counters []uint16
+	}{
+		"sends beyond the last":               {counters: []uint16{0, 2, 3}},
+		"a send within another":               {counters: []uint16{1, 2}},
+		"receives beyond the last":            {receives: true, counters: []uint16{0, 1, 2, 3, 4}},
+		"receives that all are beyond":        {receives: true, counters: []uint16{9, 10}},
+		"receives with indices of their own":  {cqe.MiniChecksumStride, true, []uint16{0, 2, 3}},
+		"indices of their own, not in order":  {cqe.MiniFlowTagStride, true, []uint16{2, 1, 3}},
+		"receives beyond, with their indices": {cqe.MiniHeadersStride, true, []uint16{2, 7}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, 4, c.format)
+			var list []cqe.CQE
+			for i, counter := range c.counters {
+				e := cqe.CQE{SRQNUIdx: p.plain.index, QPN: benchQPN, Counter: counter, Timestamp: 7, ByteCount: uint32(i)}
+				e.WQEOpcode = uint8(wqe.OpRDMAWrite)
+				if c.receives {
+					e.WQEOpcode, e.OpOwn = 0, cqe.OpOwn(cqe.RespSend)<<4
+				}
+				list = append(list, e)
+			}
+			for _, b := range []*bench{p.plain, p.packed} {
+				for id := range uint64(4) {
+					require.NoError(t, b.rq.PostRecv(&RecvWR{ID: id}))
+				}
+				b.rq.Ring()
+				// The first WQE takes the blocks 0 and 1, the second block 2.
+				require.NoError(t, b.sq.Post(&SendWR{ID: 5, Op: OpWrite, Flags: Signaled, Data: make([]byte, 60)}))
+				require.NoError(t, b.sq.Post(&SendWR{ID: 6, Op: OpWrite, Flags: Signaled, SGE: sge(8)}))
+				b.sq.Ring()
+				b.sq.slots[3] = noted(7, 1, OpWrite) // left over from an earlier lap
+			}
+			p.write(list)
+			require.Equal(t, cqe.FormatCompressed, cqe.OpOwn(p.packed.dev.cq[cqe.OffOpOwn]).Format())
+			p.poll(t, 16)
+			require.Equal(t, p.plain.sq.Done(), p.packed.sq.Done())
+			require.Equal(t, p.plain.rq.freed.Observe(), p.packed.rq.freed.Observe())
+		})
+	}
 }
 
 // Clean and Resize handle single completions, not whole sessions.

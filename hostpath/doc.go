@@ -72,13 +72,15 @@
 //   - sharedsq.go: posts of many posters: whether a post is possible at all, which work is rung, and by
 //     whom; reserving: sequence.go
 //   - sequence.go: which blocks a poster gets, and up to where they are written
-//   - run.go: how many READs and WRITEs are laid in one loop (layRun)
+//   - run.go: how many READs, WRITEs or SENDs are laid in one loop (layRun)
+//   - inline.go: which inline data are written as two words
 //   - writes.go: whether writes are plain enough for one loop
 //   - blueflame.go: which WQE is written to the register, and when it is emptied
 //
 // Receives:
 //
 //   - rq.go: whether a receive is refused; when an RQ has room
+//   - run_receives.go: how many receives are laid in one loop
 //   - shared.go: which SRQ entry is posted next, and when it is free again
 //
 // Completions:

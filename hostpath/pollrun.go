@@ -23,10 +23,13 @@ type template struct {
 // the solicited bit.
 const differ = cqe.Tail(0xffffff)<<8 | cqe.Tail(cqe.SolicitedBit)
 
+// ownerBit is the owner bit of a tail. In a tail that is valid, it is that of the entry's lap.
+const ownerBit = cqe.Tail(1)
+
 // same reports whether the entry e belongs to the run. tail is the tail of e, which the caller
-// has observed, and owner is the owner bit that e should have.
-func (l *template) same(e *shm.Block, tail cqe.Tail, owner uint8) bool {
-	return (tail^l.tail^cqe.Tail(owner))&^differ == 0 && e.Word(cqe.WordUIdx) == l.uidx
+// has observed. owner is the owner bit that e should have, with 0 for all other bits.
+func (l *template) same(e *shm.Block, tail, owner cqe.Tail) bool {
+	return (tail^l.tail^owner)&^differ == 0 && e.Word(cqe.WordUIdx) == l.uidx
 }
 
 // set makes l the template of e. tail is the tail of e, which the caller has observed. set returns
@@ -38,7 +41,7 @@ func (l *template) same(e *shm.Block, tail cqe.Tail, owner uint8) bool {
 func (l *template) set(e *shm.Block, tail cqe.Tail) bool {
 	b := *(*[cqe.Size]byte)(e)
 	be.PutUint64(b[cqe.OffTail:], uint64(tail))
-	n := template{tail: tail &^ (differ | 1), uidx: be.Uint64(b[8*cqe.WordUIdx:])}
+	n := template{tail: tail &^ (differ | ownerBit), uidx: be.Uint64(b[8*cqe.WordUIdx:])}
 	n.c.Parse(&b)
 	switch n.c.Opcode {
 	case cqe.WCFromPost:
@@ -72,35 +75,46 @@ func (l *template) fill(c *Completion, e *shm.Block, tail cqe.Tail, id uint64) {
 //   - sends that succeeded, without inline data, if the entry says what the operation was
 //   - receives of an RQ, without inline data, that SENDs of one queue pair have consumed
 //
-// e is the first entry, and tail is its tail, which the caller has observed.
+// e is the first entry, at its place, and tail is its tail, which the caller has observed and found valid.
 //
 // takeRun stores each completion before it reads the next entry. If it looked for all entries
 // first, the poller would more often read a line that the device is about to write, and both
 // would wait for the line.
-func (q *CQ) takeRun(dst []Completion, e *shm.Block, tail cqe.Tail) int {
+//
+// A run ends at the end of the ring at the latest, so that its entries have one owner bit and follow
+// each other in memory.
+func (q *CQ) takeRun(dst []Completion, e *shm.Block, at uint64, tail cqe.Tail) int {
 	l := &q.template
-	sameRun := l.same(e, tail, cqe.Owner(q.ci, q.log)) && (l.c.Kind != cqe.RespSend || l.sameSender(e))
+	sameRun := l.same(e, tail, tail&ownerBit) && (l.c.Kind != cqe.RespSend || l.sameSender(e))
 	if !sameRun && !l.set(e, tail) {
 		return 0
 	}
-	qp := q.table.find(l.c.UIdx)
+	qp := q.ofTemplate()
 	switch {
-	case qp == nil || qp.QPN != l.c.QPN:
+	case qp == nil:
 		return 0
 	case l.c.Kind == cqe.RespSend:
 		if qp.RQ == nil || qp.SRQ != nil {
 			return 0
 		}
-		return q.takeReceives(dst, e, tail, qp.RQ)
+		return q.takeReceives(dst, e, at, tail, qp.RQ)
 	case qp.SQ == nil:
 		return 0
 	}
-	return q.takeSends(dst, e, tail, qp.SQ)
+	return q.takeSends(dst, e, at, tail, qp.SQ)
+}
+
+// ofTemplate returns the QP of the template; nil if it no longer exists.
+func (q *CQ) ofTemplate() *QP {
+	if qp := q.table.find(q.template.c.UIdx); qp != nil && qp.QPN == q.template.c.QPN {
+		return qp
+	}
+	return nil
 }
 
 // takeSends is takeRun for a run of completions of sq.
-func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRing) (n int) {
-	ci, l := q.ci, &q.template
+func (q *CQ) takeSends(dst []Completion, e *shm.Block, at uint64, tail cqe.Tail, sq *SendRing) (n int) {
+	l, owner := &q.template, tail&ownerBit
 	freed, posted := sq.freed.Observe(), sq.posted.Observe()
 	for {
 		count := ring.Extend(freed, tail.Counter())
@@ -113,28 +127,28 @@ func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRi
 		}
 		l.fill(&dst[n], e, tail, s.id)
 		freed = count + s.blocks()
-		ci++
 		n++
-		if n == len(dst) {
+		at += q.step
+		if n == len(dst) || at >= uint64(len(q.blocks)) {
 			break
 		}
-		e = q.entry(ci)
+		e = &q.blocks[at]
 		// Pairs with the device's Publish of the entry. The rest of the entry is read after it.
 		tail = cqe.Tail(e.ObserveTail())
-		if !l.same(e, tail, cqe.Owner(ci, q.log)) {
+		if !l.same(e, tail, owner) {
 			break
 		}
 	}
 	if n > 0 {
-		q.ci = ci
+		q.ci += uint64(n)
 		sq.freed.Publish(freed)
 	}
 	return n
 }
 
 // takeReceives is takeRun for a run of completions of rq.
-func (q *CQ) takeReceives(dst []Completion, e *shm.Block, tail cqe.Tail, rq *RQ) (n int) {
-	ci, l := q.ci, &q.template
+func (q *CQ) takeReceives(dst []Completion, e *shm.Block, at uint64, tail cqe.Tail, rq *RQ) (n int) {
+	l, owner := &q.template, tail&ownerBit
 	freed, posted := rq.freed.Observe(), rq.posted.Observe()
 	for l.sameSender(e) {
 		count := ring.Extend(freed, tail.Counter())
@@ -143,20 +157,20 @@ func (q *CQ) takeReceives(dst []Completion, e *shm.Block, tail cqe.Tail, rq *RQ)
 		}
 		l.fill(&dst[n], e, tail, rq.ids[count&(rq.size-1)])
 		freed = count + 1
-		ci++
 		n++
-		if n == len(dst) {
+		at += q.step
+		if n == len(dst) || at >= uint64(len(q.blocks)) {
 			break
 		}
-		e = q.entry(ci)
+		e = &q.blocks[at]
 		// As in takeSends.
 		tail = cqe.Tail(e.ObserveTail())
-		if !l.same(e, tail, cqe.Owner(ci, q.log)) {
+		if !l.same(e, tail, owner) {
 			break
 		}
 	}
 	if n > 0 {
-		q.ci = ci
+		q.ci += uint64(n)
 		rq.freed.Publish(freed)
 	}
 	return n

@@ -34,7 +34,7 @@ func (q *CQ) Resize(to []byte, move func() error) error {
 	if err := checkMemory("completion ring", to, size, cqe.Size); err != nil {
 		return err
 	}
-	next := &CQ{ring: to, blocks: shm.Blocks(to), log: log, shift: q.shift}
+	next := &CQ{ring: to, blocks: shm.Blocks(to), log: log, shift: q.shift, step: q.step}
 	next.fill()
 	if err := move(); err != nil {
 		return err

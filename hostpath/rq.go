@@ -108,15 +108,18 @@ func (q *RQ) PostRecv(wr *RecvWR) error {
 // receives were posted, and why the next one was refused. The posted receives have been
 // rung.
 func (q *RQ) PostRecvList(wrs []RecvWR) (n int, err error) {
-	for i := range wrs {
-		err = q.PostRecv(&wrs[i])
-		if err != nil {
-			q.Ring()
-			return i, err
+	for n < len(wrs) {
+		if k := q.layRun(wrs[n:]); k > 0 {
+			n += k
+			continue
 		}
+		if err = q.PostRecv(&wrs[n]); err != nil {
+			break
+		}
+		n++
 	}
 	q.Ring()
-	return len(wrs), nil
+	return n, err
 }
 
 // Ring makes all posted receives visible to the device. It publishes the doorbell record,

@@ -12,9 +12,16 @@ import (
 // anything returns a random work request. Most are of the kinds that layRun posts.
 func anything(r *rand.Rand, id uint64) SendWR {
 	wr := SendWR{ID: id, Op: OpWrite, Flags: Flags(r.UintN(8) | r.UintN(8)), SGE: sge(1 + r.Uint32N(1<<20)), RemoteAddr: r.Uint64(), RKey: r.Uint32(), Imm: r.Uint32()}
-	switch r.UintN(12) {
-	case 0:
+	switch r.UintN(17) {
+	case 0, 12:
 		wr.Op = OpSend
+	case 13, 14:
+		wr.Op, wr.SGE, wr.Data = []Op{OpWrite, OpSend, OpSendImm}[r.UintN(3)], nil, make([]byte, 7+r.UintN(7))
+		for i := range wr.Data {
+			wr.Data[i] = byte(r.Uint32())
+		}
+	case 15:
+		wr.Op = OpSendImm
 	case 1:
 		wr.Op, wr.SGE, wr.Data = OpWrite, nil, make([]byte, 1+r.UintN(100))
 	case 2:
@@ -37,11 +44,12 @@ func anything(r *rand.Rand, id uint64) SendWR {
 // refused at the same request, also when the ring is full. For a run of entries, Poll
 // returns the same completions as ParseWC for each entry.
 func TestRunsAreTheSame(t *testing.T) {
-	for _, sigAll := range []bool{false, true} {
-		set := func(c *SQConfig) { c.SigAll = sigAll }
+	full := 0
+	for _, most := range []int{wqe.MaxInline, 0, 8, 11, 12} {
+		set := func(c *SQConfig) { c.SigAll, c.MaxInline = most%3 == 2, most }
 		one, many := newBench(t, 64, set), newBench(t, 64, set)
 		r := rand.New(rand.NewPCG(1, 2))
-		id, full := uint64(0), 0
+		id := uint64(0)
 		for range 2000 {
 			list := make([]SendWR, 1+r.UintN(24))
 			for i := range list {
@@ -93,7 +101,70 @@ func TestRunsAreTheSame(t *testing.T) {
 				require.Equal(t, one.sq.Done(), many.sq.Done())
 			}
 		}
+	}
+	require.Positive(t, full, "the ring was full now and then")
+}
+
+// Posting a list of receives gives the same bytes and IDs as posting them one by one, and is refused at
+// the same receive, also when the ring is full.
+func TestRunsOfPostedReceivesAreTheSame(t *testing.T) {
+	for _, sges := range []int{1, 2, 4} {
+		queue := func() (*RQ, []byte) {
+			record := make([]byte, 8)
+			q, err := NewRQ(RQConfig{Ring: make([]byte, 16*sges*wqe.DataSize), Stride: sges * wqe.DataSize, Record: record})
+			require.NoError(t, err)
+			return q, record
+		}
+		one, oneRecord := queue()
+		many, manyRecord := queue()
+		r := rand.New(rand.NewPCG(5, uint64(sges)))
+		id, full, refused := uint64(0), 0, 0
+		for range 2000 {
+			list := make([]RecvWR, 1+r.UintN(12))
+			for i := range list {
+				list[i] = RecvWR{ID: id, SGE: sge(1 + r.Uint32N(maxLength))}
+				list[i].SGE[0].Addr, list[i].SGE[0].LKey = r.Uint64(), r.Uint32()
+				switch r.UintN(16) {
+				case 0:
+					list[i].SGE = nil
+				case 1:
+					list[i].SGE[0].Length = 0
+				case 2:
+					list[i].SGE[0].Length = maxLength
+				case 3: // too many if sges is 1
+					list[i].SGE = append(list[i].SGE, SGE{Addr: r.Uint64(), Length: 5, LKey: 6})
+				}
+				id++
+			}
+			if r.UintN(20) == 0 {
+				list[r.UintN(uint(len(list)))].SGE = []SGE{{Length: maxLength + 1}}
+			}
+			want, wantErr := 0, error(nil)
+			for ; want < len(list); want++ {
+				if wantErr = one.PostRecv(&list[want]); wantErr != nil {
+					break
+				}
+			}
+			one.Ring()
+			n, err := many.PostRecvList(list)
+			require.Equal(t, want, n)
+			require.Equal(t, wantErr, err)
+			switch {
+			case err == ErrFull:
+				full++
+			case err != nil:
+				refused++
+			}
+			require.Equal(t, one.next, many.next)
+			require.Equal(t, one.ring, many.ring)
+			require.Equal(t, one.ids, many.ids)
+			require.Equal(t, oneRecord, manyRecord)
+			freed := one.next - r.Uint64N(one.next-one.freed.Observe()+1)
+			one.freed.Publish(freed)
+			many.freed.Publish(freed)
+		}
 		require.Positive(t, full, "the ring was full now and then")
+		require.Positive(t, refused)
 	}
 }
 
@@ -165,7 +236,7 @@ func TestRunsOfOneSender(t *testing.T) {
 		b.rq.Ring()
 		for i := range uint32(2) {
 			dst, e := make([]Completion, 8), b.cq.entry(b.cq.ci)
-			require.Equal(t, 4, b.cq.takeRun(dst, e, cqe.Tail(e.ObserveTail())))
+			require.Equal(t, 4, b.cq.takeRun(dst, e, b.cq.place(b.cq.ci), cqe.Tail(e.ObserveTail())))
 			require.Equal(t, 0x77+i, dst[0].SrcQP)
 			require.Equal(t, 0x77+i, dst[3].SrcQP)
 		}
@@ -204,8 +275,32 @@ func TestRunsEnd(t *testing.T) {
 	require.Equal(t, uint64(7), b.cq.ci)
 }
 
-// A WQE that is built in place has the bytes of the one that wqe.Builder builds, and the bytes of
-// its block that it does not use stay as they are.
+// Lists of inline requests are posted in one loop, however few bytes the queue was made for. A request with
+// more bytes ends the run.
+func TestRunsOfFewInlineBytes(t *testing.T) {
+	for most := range mostBytes + 4 {
+		b := newBench(t, 64, func(c *SQConfig) { c.MaxInline = most })
+		for n := 1; n <= most; n++ {
+			list := make([]SendWR, 5)
+			for i := range list {
+				list[i] = SendWR{Op: OpWrite, Data: make([]byte, n)}
+			}
+			list[4].Data = make([]byte, most+1)
+			want := 0
+			if n >= fewestBytes && n <= mostBytes {
+				want = 4
+			}
+			if most < mostBytes || want == 0 {
+				require.Equal(t, want, b.sq.layRun(list), "%d of at most %d bytes", n, most)
+			}
+			b.sq.Reset()
+		}
+	}
+}
+
+// A WQE that is built in place has the bytes of the one that wqe.Builder builds, and the units of
+// its block that it does not use stay as they are. The bytes after inline data, up to the end of the
+// unit, have no meaning.
 func TestInPlaceIsTheSame(t *testing.T) {
 	place, builder := newBench(t, 16, nil), newBench(t, 16, nil)
 	builder.sq.short = 0
@@ -218,6 +313,9 @@ func TestInPlaceIsTheSame(t *testing.T) {
 	wipe(builder.dev.ring)
 	r := rand.New(rand.NewPCG(5, 6))
 	data := make([]byte, wqe.MoveInlineMost)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
 	built := make(map[form]int)
 	for id := range uint64(5000) {
 		op := []Op{OpWrite, OpWriteImm, OpRead, OpSend, OpSendImm, OpFetchAdd, OpCompareSwap}[r.UintN(7)]
@@ -232,6 +330,15 @@ func TestInPlaceIsTheSame(t *testing.T) {
 		built[place.sq.form(&wr, &ops[op])]++
 		err := place.sq.Post(&wr)
 		require.Equal(t, builder.sq.Post(&wr), err)
+		if n := len(wr.Data); n > 0 && err == nil {
+			at := unit1 + wqe.InlineHead + n
+			if ops[op].raddr {
+				at += unit1
+			}
+			for _, q := range []*SQ{place.sq, builder.sq} {
+				clear(q.block(q.next - 1)[at : (at+wqe.UnitSize-1)/wqe.UnitSize*wqe.UnitSize])
+			}
+		}
 		require.Equal(t, builder.dev.ring, place.dev.ring)
 		require.Equal(t, builder.sq.slots, place.sq.slots)
 		if err == nil {
@@ -269,11 +376,36 @@ func TestRunAfterAnOverwrittenEntry(t *testing.T) {
 	tail := cqe.Tail(e.ObserveTail())
 	b.dev.pi += 1<<b.cq.log - 1
 	put(wqe.OpRDMARead, 1, 77) // one lap later, in the same slot
-	b.cq.takeRun(make([]Completion, 1), e, tail)
+	b.cq.takeRun(make([]Completion, 1), e, b.cq.place(0), tail)
 	b.cq.ci = 1
 	b.dev.pi = 1
 	put(wqe.OpRDMAWrite, 2, 0)
 	got := b.poll()
 	require.Len(t, got, 1)
 	require.Equal(t, cqe.ParseWC((*[64]byte)(b.cq.entry(1))), got[0].WC)
+}
+
+// Of entries of 128 bytes, a run reads the second halves, also across the end of the ring. Here the
+// first halves would pass for completions of other work.
+func TestRunsOfWideEntries(t *testing.T) {
+	const entries = 8
+	b := newBench(t, 16, nil)
+	ring := newMemory(t, entries*cqe.Size128).take(entries * cqe.Size128)
+	var err error
+	b.cq, err = NewCQ(CQConfig{Ring: ring, EntrySize: cqe.Size128, Record: b.cqRecord, Table: b.table})
+	require.NoError(t, err)
+	for id := uint64(0); id < 5*entries; id += 3 {
+		for i := range uint64(3) {
+			require.NoError(t, b.sq.Post(&SendWR{ID: id + i, Op: OpWrite, SGE: sge(8), Flags: Signaled}))
+		}
+		b.sq.Ring()
+		for i := range uint64(3) {
+			for half, counter := range []uint64{id + (i+1)%3, id + i} {
+				var e [64]byte
+				cqe.PutReq(&e, benchQPN, b.index, uint8(wqe.OpRDMAWrite), uint16(counter), 0, 5, cqe.MakeOpOwn(cqe.Req, 0, false, cqe.Owner(id+i, 3)))
+				copy(ring[(id+i)%entries*cqe.Size128+uint64(half)*64:], e[:])
+			}
+		}
+		require.Equal(t, []uint64{id, id + 1, id + 2}, ids(b.poll()))
+	}
 }

@@ -49,11 +49,10 @@ func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) 
 		wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey}.Put((*[16]byte)(b[unit1:]))
 		at = unit2
 	}
-	n := len(wr.Data)
-	be.PutUint32(b[at:], wqe.InlineFlag|uint32(n))
-	copy(b[at+wqe.InlineHead:], wr.Data)
+	putInline((*[2 * wqe.UnitSize]byte)(b[at:]), wr.Data)
 	second := q.secondWord(wr, op, fence)
-	putControl(b, q.firstWord(count, op)|wqe.OpWord(at/wqe.UnitSize+wqe.InlineUnits(n)), second)
+	units := at/wqe.UnitSize + wqe.InlineUnits(len(wr.Data))
+	putControl(b, q.firstWord(count, op)|wqe.OpWord(units), second)
 	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 

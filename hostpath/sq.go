@@ -21,6 +21,7 @@ type SQ struct {
 	seen      uint64        // value of freed when the poster last observed it
 	rung      uint64        // value of next when the poster last rang the doorbell
 	nextFence uint8         // the fence that the next WQE needs because of the WQE before it, or 0
+	fetched   uint64        // layRun has prefetched the blocks before this count
 	prefetch  uint64        // Ring prefetches blocks if next has none of these bits
 	blueFlame [2]*shm.Block // the halves of the BlueFlame register; nil: the queue has none
 	_         [64]byte
@@ -107,9 +108,11 @@ func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
 // have been rung.
 func (q *SQ) PostList(wrs []SendWR) (n int, err error) {
 	for n < len(wrs) {
-		if k := q.layRun(wrs[n:]); k > 0 {
-			n += k
-			continue
+		if len(wrs)-n >= leastRun {
+			if k := q.layRun(wrs[n:]); k > 0 {
+				n += k
+				continue
+			}
 		}
 		if err = q.Post(&wrs[n]); err != nil {
 			break
@@ -153,7 +156,7 @@ func (q *SQ) Index() uint32 { return uint32(q.next) }
 // Reset sets index and record to 0, as for a QP that went through RST. No post, ring or poll
 // may run at the same time.
 func (q *SQ) Reset() {
-	q.next, q.seen, q.rung, q.nextFence = 0, 0, 0, 0
+	q.next, q.seen, q.rung, q.nextFence, q.fetched = 0, 0, 0, 0, 0
 	q.clear()
 	q.clearBlueFlame()
 }

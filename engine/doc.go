@@ -84,6 +84,7 @@
 //   - internal/boxes: which messages of clients wait for other clients
 //   - internal/bulletin: what clients announce, who may read it, and who is notified of a change
 //   - internal/congestion: how many packets a queue pair may have on the way on a long path
+//   - internal/linepacket: the format of a packet that is one cache line
 //   - internal/recovery: which packets are lost, which are kept that came too early, and how many may be on
 //     the way; counts of losses for each path
 //   - internal/rights: which access rights the device knows; their names

@@ -110,12 +110,15 @@ func TestFiguresChild(t *testing.T) {
 					f.poll()
 				}
 			}
-			for n := range warmDoorbells + countedOnLinks {
-				f.post(16)
-				if n < warmDoorbells {
-					execute()
-				} else {
-					window("links-"+strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(row.name, ",", "")), " ", "-")+"-db16", execute)
+			name := "links-" + strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(row.name, ",", "")), " ", "-")
+			for _, batch := range []int{16, 1} {
+				for n := range warmDoorbells + countedOnLinks {
+					f.post(batch)
+					if n < warmDoorbells {
+						execute()
+					} else {
+						window(fmt.Sprintf("%s-db%d", name, batch), execute)
+					}
 				}
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/linepacket"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/recovery"
 	"github.com/nicless/nicless/internal/control"
@@ -50,7 +51,7 @@ func (x *wireTarget) watch() *[]string {
 	x.c.seen = func(k *heldPacket) {
 		b := packet.ParseBTH((*[packet.BTHSize]byte)(k.head))
 		b.AckReq = false
-		if b.Opcode != object.ACKOnly || k.head[packet.BTHSize] != packet.SyndromeACK {
+		if b.Opcode != linepacket.ACKOnly || k.head[packet.BTHSize] != packet.SyndromeACK {
 			*list = append(*list, fmt.Sprintf("path %d: %+v % x: % x", k.path, b, k.head[packet.BTHSize:], k.payload))
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/engine/internal/execution"
-	"github.com/nicless/nicless/engine/internal/transport"
+	"github.com/nicless/nicless/engine/internal/linepacket"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -121,7 +121,7 @@ func TestInlineFlagIsReadOnce(t *testing.T) {
 	if shm.RaceEnabled {
 		t.Skip("the client writes what its other goroutine writes, on purpose; without the race detector the test runs")
 	}
-	const n = transport.LineBytes
+	const n = linepacket.MostPayload
 	overCableOf(t, nic.PortConfig{MTU: 256}, nil)
 	_, p, q := duo(t, Config{})
 	short, to := p.h.full(4, 1), q.h.full(64, 2)

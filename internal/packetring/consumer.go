@@ -99,12 +99,14 @@ func (c *Consumer) Slots() uint64 { return c.mask + 1 }
 
 // Ready reports whether Next would return a packet or an error.
 func (c *Consumer) Ready() bool {
-	at := c.next & c.mask
 	if c.cache != nil {
-		c.cache.Invalidate(c.mem[at*SlotSize:][:line])
+		c.refresh()
 	}
-	return uint32(c.slots[at*lines].Word(0)>>32) == uint32(c.next+1)
+	return uint32(c.slots[c.next&c.mask*lines].Word(0)>>32) == uint32(c.next+1)
 }
+
+// refresh invalidates the first line of the next packet's slot.
+func (c *Consumer) refresh() { c.cache.Invalidate(c.mem[c.next&c.mask*SlotSize:][:line]) }
 
 // Waiting reports whether a packet follows those that Free has given back. Unlike the other
 // methods it is safe for concurrent use: a carrier calls it while the consumer's thread sleeps.

@@ -63,13 +63,16 @@ func (p *Producer) PublishLines(path, size uint32, n int) {
 	for left := p.batch[:n]; len(left) > 0; {
 		at := p.next & p.mask
 		k := min(len(left), int(p.mask+1-at)) // the ring begins anew
-		for i := range left[:k] {
-			p.ends[at+uint64(i)] = p.tail
-			p.next++
-			be.PutUint64(left[i][0:], uint64(uint32(p.next))<<32|uint64(size))
-			be.PutUint64(left[i][8:], uint64(path)<<32|inSlot)
+		batch, number, tail := left[:k], p.next, p.tail
+		ends := p.ends[at:][:len(batch)] // the compiler sees that the loop stays within both
+		for i := range batch {
+			ends[i] = tail
+			number++
+			be.PutUint64(batch[i][0:], uint64(uint32(number))<<32|uint64(size))
+			be.PutUint64(batch[i][8:], uint64(path)<<32|inSlot)
 		}
-		shm.PublishLines(p.slots[at*lines:], lines, left[:k])
+		p.next = number
+		shm.PublishLines(p.slots[at*lines:], lines, batch)
 		if p.cache != nil {
 			for i := range k {
 				p.cache.WriteBack(p.slots[(at+uint64(i))*lines][:])
@@ -82,19 +85,22 @@ func (p *Producer) PublishLines(path, size uint32, n int) {
 // Peek returns the first line of the next packet's slot, and size as in PublishLine, if there is a packet,
 // its payload is in the slot, and the memory is coherent and has no check sums; otherwise nil. The producer
 // can change the line at any time, so the caller reads each word once, and checks the lengths. Skip takes
-// the packet.
+// the packet. empty says that there is no packet, so that Next would return none.
 //
 // Observe: word 0 of a slot. Published by Producer.Publish.
-func (c *Consumer) Peek() (first *shm.Block, size uint32) {
+func (c *Consumer) Peek() (first *shm.Block, size uint32, empty bool) {
 	if c.careful {
-		return nil, 0 // Next invalidates lines, and checks sums
+		return nil, 0, false // Next invalidates lines, and checks sums
 	}
 	first = &c.slots[c.next&c.mask*lines]
 	word := first.Word(0)
-	if uint32(word>>32) != uint32(c.next+1) || uint32(first.Word(1)) != inSlot {
-		return nil, 0
+	if uint32(word>>32) != uint32(c.next+1) {
+		return nil, 0, true
 	}
-	return first, uint32(word) & 0xffffff
+	if uint32(first.Word(1)) != inSlot {
+		return nil, 0, false
+	}
+	return first, uint32(word) & 0xffffff, false
 }
 
 // Skip takes the packet that Peek has returned.

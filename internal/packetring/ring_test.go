@@ -63,7 +63,7 @@ func sendLine(p *Producer, number uint64, head, n int) bool {
 
 // take is Next, by Peek and Skip if the packet is a line and odd is true.
 func take(c *Consumer, p *Packet, odd bool) (ok bool, err error) {
-	b, size := c.Peek()
+	b, size, _ := c.Peek()
 	head, n := int(size>>16), int(size&0xffff)
 	if b == nil || !odd || head+n > LineRoom {
 		return c.Next(p)
@@ -97,7 +97,7 @@ func TestLines(t *testing.T) {
 		}
 		number += byte(len(list))
 		c.Free()
-		b, _ := c.Peek()
+		b, _, _ := c.Peek()
 		require.Nil(t, b)
 	}
 	require.Len(t, p.Lines(0), 0)

@@ -161,8 +161,9 @@ var mayImport = map[string][]string{
 		"engine/internal/inject", "engine/internal/order", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/umr", "engine/internal/atomics",
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/reason", "internal/shm",
 	},
+	"engine/internal/linepacket": {"internal/packetring", "packet"},
 	"engine/internal/transport": {
-		"engine/internal/traffic", "engine/internal/execution", "engine/internal/completion", "engine/internal/object", "engine/internal/report",
+		"engine/internal/traffic", "engine/internal/linepacket", "engine/internal/execution", "engine/internal/completion", "engine/internal/object", "engine/internal/report",
 		"engine/internal/wheel", "engine/internal/atomics", "engine/internal/inject", "engine/internal/mailbox", "engine/internal/recovery", "engine/internal/codes", "engine/internal/outage",
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},

@@ -15,6 +15,9 @@ func (sh *Loop) Visit(q *object.QP) int {
 	}
 	sh.Enter(q)
 	if q.Aside {
+		if q.OnlyWire {
+			return sh.VisitWire(q)
+		}
 		return sh.visitAside(q)
 	}
 	switch q.Attr.State {

@@ -4,8 +4,6 @@ package object
 
 import "github.com/nicless/nicless/packet"
 
-const AETHEnd = packet.BTHSize + packet.AETHSize // bytes of headers of the answer
-
 // Executed notes that the request that q expects, a SEND or WRITE of one packet, has been executed.
 func (p *Port) Executed(q *QP, ask bool) {
 	in := &q.Wire.In

@@ -131,8 +131,6 @@ func (p *Port) Publish(path uint32, n int) {
 	p.Sent(1, n)
 }
 
-const ACKOnly = packet.Opcode(packet.Acknowledge)
-
 // Took takes the packet that fastPacket serves from the ring; n is the length of its payload.
 func (p *Port) Took(n int) {
 	p.Settings.Receive.Skip()

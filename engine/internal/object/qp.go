@@ -31,6 +31,7 @@ type QP struct {
 	RNRLeft   uint8          // see RNRIndex
 	Postponed bool           // the visit is postponed to the end of the step
 	Aside     bool           // a visit is not the usual one: q is on a wire, watched or faulty; see SetAside
+	OnlyWire  bool           // Aside is true for no other reason than that q is on a wire
 
 	StalledIndex int32  // index in Client.Sched.Stalled while Stall says that q is stalled
 	FastOps      uint64 // bit n: opcode n may be executed, and may take the fast path

@@ -21,7 +21,8 @@ type Watcher struct {
 
 // SetAside is called when q has come onto a wire or has left it, and when its watches or faults have changed.
 func (q *QP) SetAside() {
-	q.Aside = q.Wire != nil || q.Watched != 0 || q.Faults != nil || q.Source != nil
+	more := q.Watched != 0 || q.Faults != nil || q.Source != nil
+	q.Aside, q.OnlyWire = q.Wire != nil || more, q.Wire != nil && !more
 	q.FastPath = !q.Signed && q.Transport < control.QPTypeUD && q.Faults == nil && q.Replayable() == 0
 	if w := q.Wire; w != nil && w.Watched != (q.Watched != 0 || q.Faults.OnPackets()) {
 		w.Watched = !w.Watched

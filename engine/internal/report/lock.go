@@ -63,10 +63,13 @@ func (sh *Reporter) LockPeerShard(m *object.Shard, urgent bool) bool {
 // work, because a WAIT in a stalled queue may wait for a completion that was written under the
 // lock.
 func (sh *Reporter) UnlockPeerShard() {
-	m := sh.PeerShard
-	if m == nil {
-		return
+	if sh.PeerShard != nil {
+		sh.unlockPeerShard()
 	}
+}
+
+func (sh *Reporter) unlockPeerShard() {
+	m := sh.PeerShard
 	sh.PeerShard = nil
 	if m.GotWork || m.Stalled > 0 {
 		m.GotWork = false

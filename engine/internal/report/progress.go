@@ -57,6 +57,9 @@ func (sh *Reporter) Started(q *object.QP) {
 
 // Visited ends the measurement of a visit to q that did something.
 func (sh *Reporter) Visited(q *object.QP) {
+	if sh.Bound == math.MaxUint64 {
+		return // nothing is measured: see Measure
+	}
 	now := clock.Now()
 	if began := max(sh.StepClock, sh.Mark.Observe()); now-began > sh.Bound {
 		if sh.working() {

@@ -4,11 +4,16 @@ package transport
 
 import (
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/linepacket"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/packet"
 )
+
+// ACKEvery is how many packets of a message, or of a series of short WRITEs, have one that asks for an
+// acknowledgement.
+const ACKEvery = 16
 
 // sendAETH sends an acknowledgement or a NAK. It reports whether that is done: not if the ring has no room.
 func (sh *wires) sendAETH(q *object.QP, syndrome uint8, psn uint32) bool {
@@ -41,9 +46,7 @@ func (sh *wires) sendACK(w *object.Wire, psn uint32) bool {
 	if !p.Up || q.Service() != packet.RC {
 		return sh.sendAETH(q, packet.SyndromeACK, psn)
 	}
-	if !p.Settings.Send.PublishLine(w.Path, object.AETHEnd<<16,
-		packet.PlainWord(object.ACKOnly, q.Attr.DestQPN),
-		uint64(psn)<<32|packet.SyndromeACK<<24|uint64(w.In.MSN&0xffffff), 0, 0, 0, 0) {
+	if !linepacket.PublishACK(p.Settings.Send, w.Path, q.Attr.DestQPN, psn, w.In.MSN) {
 		p.Shard.RingFull = true
 		return false
 	}
@@ -75,18 +78,19 @@ func (sh *wires) acknowledge(w *object.Wire) bool {
 // a PSN stands for all earlier packets. It must not overtake an answer to a READ or an atomic, nor name a PSN
 // of such an answer: the requester may then think that the answer was lost. Soft-RoCE seems to.
 func (sh *wires) acknowledgeAll(p *object.Port) {
-	kept := p.ACKs[:0]
-	for _, w := range p.ACKs {
+	kept := 0
+	for i, w := range p.ACKs {
+		p.ACKs[i] = nil
 		switch {
 		case w.Q.Wire != w || !w.In.ACKDue: // q was reset, or is in error
 		case w.In.Due > 0 || !sh.acknowledge(w):
-			kept = append(kept, w)
+			p.ACKs[kept] = w
+			kept++
 		default:
 			w.In.ACKDue = false
 		}
 	}
-	clear(p.ACKs[len(kept):])
-	p.ACKs = kept
+	p.ACKs = p.ACKs[:kept]
 }
 
 // outOfPlace refuses a packet that does not fit its place in a message.

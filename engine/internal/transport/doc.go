@@ -54,6 +54,7 @@
 //   - fast.go: whether a WRITE or READ takes the fast path of links, as request or answer
 //   - line.go: whether a received packet of one line takes the fast path
 //   - line_send.go: how many WRITEs are sent as packets of one line
+//   - lone_send.go: whether the only WQE that is announced is sent as such a packet, on a shorter way
 //   - datagram.go: whether a UD datagram leaves the device, and by which path; whether one that comes is
 //     taken
 //   - inject.go: which answers are lost because of a rule of faults

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/linepacket"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/control"
@@ -16,10 +17,8 @@ import (
 )
 
 const (
-	writeOnly   = packet.Opcode(packet.WriteOnly) // of the service RC, which is 0
-	readRequest = packet.Opcode(packet.ReadRequest)
+	readRequest = packet.Opcode(packet.ReadRequest) // of the service RC, which is 0
 	readOnly    = packet.Opcode(packet.ReadResponseOnly)
-	rethEnd     = packet.BTHSize + packet.RETHSize // bytes of headers of a writeOnly or a readRequest
 )
 
 // fast reports whether packets and WQEs of a queue pair on a wire may take the fast path.
@@ -54,8 +53,7 @@ func (f *foundKey) find(sh *sender, key uint32) *object.Mkey {
 func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 	w := q.Wire
 	r := &w.Out
-	if !sh.fast(q) ||
-		!w.Port.Up { // rule: requests need a link that is up
+	if !sh.mayRequest(q) {
 		return 0
 	}
 	ring := w.Port.Settings.Send
@@ -69,13 +67,10 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 		b := q.SQ.Blocks.At(q.SQ.Done)
 		h := execution.HeadOf(b)
 		near, key, ok := sh.shortPiece(q, b, h, uint64(w.MTU), &local)
-		// Flags other than that of a completion are left to the slow path: fences, events.
-		if !ok ||
-			!h.Second.Plain() || // rule: fences and events take the slow path
-			!q.Ordinary(h) {
+		if !ok || !isPlain(q, h) {
 			break
 		}
-		n, op, reads := len(near), writeOnly, h.Opcode() == wqe.OpRDMARead
+		n, op, reads := len(near), linepacket.WriteOnly, h.Opcode() == wqe.OpRDMARead
 		if reads {
 			if reading >= uint32(max(q.Attr.MaxRdAtomic, 1)) { // rule: the requester bounds its READs
 				break
@@ -83,7 +78,7 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 			reading++
 			n, op = 0, readRequest
 		}
-		if !reads && n <= LineBytes {
+		if !reads && n <= linepacket.MostPayload {
 			if held != nil {
 				packet.AskForAck(held)
 				traffic.Sent(q, size)
@@ -99,14 +94,14 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 			continue
 		}
 		if held != nil {
-			if rethEnd+n > packetring.Inline || ring.Free() < 2 {
+			if linepacket.RETHEnd+n > packetring.Inline || ring.Free() < 2 {
 				packet.AskForAck(held)
 			}
 			traffic.Sent(q, size)
 			w.Port.Publish(w.Path, size)
 			held = nil
 		}
-		head, payload, ok := ring.Reserve(rethEnd, n)
+		head, payload, ok := ring.Reserve(linepacket.RETHEnd, n)
 		if !ok {
 			break
 		}
@@ -135,16 +130,41 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 		w.Port.Publish(w.Path, size)
 	}
 	if done > 0 {
-		if w.Recovery != nil {
-			sh.noteSent(w)
-		}
-		r.Sending, r.Most = r.Last, r.PSN
-		if !w.Timer.Running() { // rule: a timer runs while messages wait
-			sh.startTimer(w)
-		}
+		sh.allSent(w)
 	}
 	*bytes = budget
 	return done
+}
+
+// mayRequest reports whether WQEs of q may take the fast path now.
+func (sh *sender) mayRequest(q *object.QP) bool {
+	if !sh.fast(q) ||
+		!q.Wire.Port.Up { // rule: requests need a link that is up
+		return false
+	}
+	return true
+}
+
+// isPlain reports whether q's next WQE, whose control segment is h, has no flags but that of a completion.
+// Fences and events are left to the slow path.
+func isPlain(q *object.QP, h object.Head) bool {
+	if !h.Second.Plain() || // rule: fences and events take the slow path
+		!q.Ordinary(h) {
+		return false
+	}
+	return true
+}
+
+// allSent is called when all packets of all messages of w have been sent.
+func (sh *sender) allSent(w *object.Wire) {
+	r := &w.Out
+	if w.Recovery != nil {
+		sh.noteSent(w)
+	}
+	r.Sending, r.Most = r.Last, r.PSN
+	if !w.Timer.Running() { // rule: a timer runs while messages wait
+		sh.startTimer(w)
+	}
 }
 
 // shortPiece returns the local memory of the WQE in block b, whose control segment is h. ok is false unless
@@ -175,7 +195,7 @@ func (sh *sender) shortPiece(q *object.QP, b *shm.Block, h object.Head, most uin
 
 // fastRequest executes the packet in p if it may take the fast path: a WRITE of one packet, or the request of
 // a READ, with the PSN that its queue pair expects. It reports whether it has executed the packet. The
-// packet's headers have rethEnd bytes.
+// packet's headers have linepacket.RETHEnd bytes.
 func (sh *sender) fastRequest(p *object.Port) bool {
 	k, be := &p.Packet, binary.BigEndian
 	w3 := be.Uint64(k.Head[8:])
@@ -200,7 +220,7 @@ func (sh *sender) fastRequest(p *object.Port) bool {
 func (sh *sender) checkFast(p *object.Port, path uint32, w2, w3, w4 uint64, last uint32,
 	n int) (q *object.QP, mem []byte) {
 	op, qpn, ok := packet.ParsePlainWord(w2)
-	if !ok || op != writeOnly && op != readRequest {
+	if !ok || op != linepacket.WriteOnly && op != readRequest {
 		return nil, nil
 	}
 	q = p.Find(qpn)
@@ -209,7 +229,7 @@ func (sh *sender) checkFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 	}
 	w := q.Wire
 	in := &w.In
-	if uint32(w3>>32)&^ackReqBit != in.PSN || // rule: a request has the expected PSN
+	if uint32(w3>>32)&^linepacket.AckReq != in.PSN || // rule: a request has the expected PSN
 		in.Job != nil || // rule: a request is not in the middle of a message
 		in.Due > 0 || // rule: a request waits for the answers before it
 		w.Port != p || // rule: a request comes through the port of its queue pair
@@ -245,14 +265,11 @@ func (sh *sender) checkFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 	return q, mem
 }
 
-// ackReqBit is the bit AckReq of the third word of a BTH.
-const ackReqBit = 1 << 31
-
 // fastAnswer sends the answer to the READ in p, and reports whether the ring had room. No other answer of
 // the queue pair is due, and the port is up, because it serves packets. The budget of the batch pays
 // for the answer. If line is true, the request is still in the ring, and fastAnswer takes it out.
 func (sh *sender) fastAnswer(p *object.Port, w *object.Wire, mem []byte, line bool) bool {
-	h, payload, ok := p.Settings.Send.Reserve(object.AETHEnd, len(mem))
+	h, payload, ok := p.Settings.Send.Reserve(linepacket.AETHEnd, len(mem))
 	if !ok {
 		return false
 	}

@@ -4,42 +4,30 @@ package transport
 
 import (
 	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/linepacket"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/traffic"
 	"github.com/nicless/nicless/internal/packetring"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/packet"
 )
 
-// Packets that fit into one line of a ring: WRITEs of a few bytes, requests of READs, and acknowledgements.
-// Their sender makes them in registers and stores them in the ring, and their receiver reads them from the
-// ring into registers; see packetring.Producer.PublishLine and packetring.Consumer.Peek.
-
-// Indices of the words of a line that have headers, in the packet's order of bytes. Each word has 8 bytes.
-const (
-	linePath = 1 // upper half: the path
-	lineBTH  = 2 // the first 8 bytes of the BTH
-	lineNext = 3 // the last 4 bytes of the BTH, then the first 4 bytes of a RETH or an AETH
-	lineKey  = 4 // with a RETH: the lower half of the address, then the key
-	lineEnd  = 5 // with a RETH: the length, then 4 bytes of payload
-)
-
-// fastPacket serves the next packet of the ring if it is one line and may take the fast path. It reports
-// whether it has served the packet.
-func (sh *sender) fastPacket(p *object.Port) bool {
-	b, size := p.Settings.Receive.Peek()
+// fastPacket serves the packet that Peek has returned if it may take the fast path. It reports whether it has
+// served the packet.
+func (sh *sender) fastPacket(p *object.Port, b *shm.Block, size uint32) bool {
 	n := int(size & 0xffff)
-	if b == nil || n > packetring.LineRoom {
+	if n > packetring.LineRoom {
 		return false
 	}
-	path, w2, w3 := uint32(b.Word(linePath)>>32), b.Word(lineBTH), b.Word(lineNext)
+	path, w2, w3 := uint32(b.Word(linepacket.Path)>>32), b.Word(linepacket.BTH), b.Word(linepacket.Next)
 	p.Packet.N, p.Packet.Head[0] = int(size>>16), byte(w2>>56) // for ServesRequest
 	switch size >> 16 {
-	case rethEnd:
-		if n > LineBytes {
+	case linepacket.RETHEnd:
+		if n > linepacket.MostPayload {
 			return false
 		}
 		p.Left -= n + object.PieceCost
-		q, mem := sh.checkFast(p, path, w2, w3, b.Word(lineKey), uint32(b.Word(lineEnd)>>32), n)
+		q, mem := sh.checkFast(p, path, w2, w3, b.Word(linepacket.Key), uint32(b.Word(linepacket.End)>>32), n)
 		if q == nil {
 			p.Left += n + object.PieceCost
 			return false
@@ -48,18 +36,18 @@ func (sh *sender) fastPacket(p *object.Port) bool {
 		if n > 0 {
 			p.Took(n)
 			traffic.Wrote(q, n)
-			execution.Move(mem, b[packetring.HeadSize+rethEnd:][:n])
+			execution.Move(mem, b[packetring.HeadSize+linepacket.RETHEnd:][:n])
 			p.Executed(q, w3>>63 != 0)
 		} else if !sh.fastAnswer(p, q.Wire, mem, true) {
 			p.Left += object.PieceCost
 			return false
 		}
 		return true
-	case object.AETHEnd:
+	case linepacket.AETHEnd:
 		op, qpn, ok := packet.ParsePlainWord(w2)
 		psn := uint32(w3 >> 32)
-		if !ok || psn>>24 != 0 || (op != object.ACKOnly && op != readOnly) ||
-			n > packetring.LineRoom-object.AETHEnd {
+		if !ok || psn>>24 != 0 || (op != linepacket.ACKOnly && op != readOnly) ||
+			n > packetring.LineRoom-linepacket.AETHEnd {
 			return false
 		}
 		q := p.Find(qpn)
@@ -70,11 +58,11 @@ func (sh *sender) fastPacket(p *object.Port) bool {
 		}
 		sh.Enter(q)
 		taken := false
-		if op == object.ACKOnly {
+		if op == linepacket.ACKOnly {
 			taken = n == 0 && // rule: an ACK has no payload
 				sh.fastACK(p, q, path, psn, uint8(w3>>24))
 		} else {
-			taken = sh.fastResult(p, q, path, psn, b[packetring.HeadSize+object.AETHEnd:][:n], true)
+			taken = sh.fastResult(p, q, path, psn, b[packetring.HeadSize+linepacket.AETHEnd:][:n], true)
 		}
 		if taken {
 			q.Client.Traffic.N.Got(n)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/linepacket"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/internal/shm"
@@ -28,15 +29,15 @@ func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []by
 	r := &w.Out
 	n := uint64(len(near))
 	data := wqe.DataWord(b.Word(wqe.WordMoveData))
-	mem, base, last, same := k.Payloads(n)
-	if h.First.OpMod() != 0 || h.Place() != object.Place(q.Num, q.SQ.Done) {
-		most = 1
+	if most == 1 || h.First.OpMod() != 0 || h.Place() != object.Place(q.Num, q.SQ.Done) {
+		return sendLine(w, b, h, near)
 	}
+	mem, base, last, same := k.Payloads(n)
 	packets := w.Port.Settings.Send.Lines(most)
 	if len(packets) == 0 {
 		return 0
 	}
-	bth := packet.PlainWord(writeOnly, q.Attr.DestQPN)
+	bth := packet.PlainWord(linepacket.WriteOnly, q.Attr.DestQPN)
 	first, second, psn, index := h.First, h.Second, r.PSN, q.SQ.Done
 	be := binary.BigEndian
 	for {
@@ -45,17 +46,17 @@ func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []by
 		m.Index, m.Total, m.PSN, m.PSNs, m.Blocks = index, n, psn, 1, 1
 		m.Answers, m.Answered = false, 0
 		addr, rkey, line := b.Word(wqe.WordRAddr), wqe.KeyWord(b.Word(wqe.WordRKey)).RKey(), &packets[done]
-		w5, w6, w7 := lineWords(near)
+		w5, w6, w7 := linepacket.Payload(near)
 		word := uint64(psn)
 		if psn%ACKEvery == ACKEvery-1 {
-			word |= ackReqBit
+			word |= linepacket.AckReq
 		}
-		be.PutUint64(line[8*lineBTH:], bth)
-		be.PutUint64(line[8*lineNext:], word<<32|addr>>32)
-		be.PutUint64(line[8*lineKey:], addr<<32|uint64(rkey))
-		be.PutUint64(line[8*lineEnd:], n<<32|w5)
-		be.PutUint64(line[8*lineEnd+8:], w6)
-		be.PutUint64(line[8*lineEnd+16:], w7)
+		be.PutUint64(line[8*linepacket.BTH:], bth)
+		be.PutUint64(line[8*linepacket.Next:], word<<32|addr>>32)
+		be.PutUint64(line[8*linepacket.Key:], addr<<32|uint64(rkey))
+		be.PutUint64(line[8*linepacket.End:], n<<32|w5)
+		be.PutUint64(line[8*linepacket.End+8:], w6)
+		be.PutUint64(line[8*linepacket.End+16:], w7)
 		done++
 		index++
 		psn = packet.AddPSN(psn, 1)
@@ -78,25 +79,9 @@ func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []by
 		}
 	}
 	packet.AskForAck(packets[done-1][packetring.HeadSize:]) // rule: the last line asks for an acknowledgement
-	w.Port.Settings.Send.PublishLines(w.Path, uint32(rethEnd<<16|n), done)
+	w.Port.Settings.Send.PublishLines(w.Path, uint32(linepacket.RETHEnd<<16|n), done)
 	w.Port.Sent(done, done*int(n))
 	q.Client.Traffic.N.Sent(done, done*int(n))
 	r.PSN, r.Last, q.SQ.Done = psn, r.Last+uint32(done), index
 	return done
 }
-
-// lineWords returns the payload of a packet of one line, as numbers in the packet's order of bytes: its first
-// 4 bytes, the next 8, and the last 8.
-func lineWords(b []byte) (first, second, third uint64) {
-	be := binary.BigEndian
-	if len(b) == 8 {
-		v := be.Uint64(b)
-		return v >> 32, v << 32, 0
-	}
-	var all [LineBytes]byte
-	copy(all[:], b)
-	return uint64(be.Uint32(all[:])), be.Uint64(all[4:]), be.Uint64(all[12:])
-}
-
-// LineBytes is the longest payload of a WRITE whose packet is one line.
-const LineBytes = packetring.LineRoom - rethEnd

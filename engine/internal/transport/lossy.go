@@ -73,8 +73,13 @@ func (sh *sender) takeReport(p *object.Port, q *object.QP) {
 	chargeLook(w)
 	p.Left -= 8 * len(report.Bits) * lookCost
 	lost, ok := w.Recovery.Take(&r.Limit, &report, r.UNA, r.Next(), r.Most, now)
-	if ok && w.Timer.Running() {
+	switch {
+	case ok && w.Timer.Running():
 		sh.Timers.Arm(&w.Timer, now, w.Recovery.Deadline(now)) // the peer is not silent
+	case ok && r.Most != r.UNA:
+		// All was going to be sent again, and would have started the timer. Packets that the peer has are
+		// passed over now, although their answers may be lost.
+		sh.startTimer(w)
 	}
 	if lost > 0 {
 		sh.goBackTo(q)

@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"github.com/nicless/nicless/engine/internal/linepacket"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/packet"
@@ -72,7 +73,11 @@ func (sh *PortServer) servePort(p *object.Port) (done int) {
 		return sh.servePortWatched(p)
 	}
 	for done < PortBatch && p.Left > 0 {
-		if !sh.fastPacket(p) {
+		line, size, empty := p.Settings.Receive.Peek()
+		if empty {
+			break
+		}
+		if line == nil || !sh.fastPacket(p, line, size) {
 			ok, err := p.Settings.Receive.Next(&p.Packet)
 			if err != nil {
 				p.Fail(err)
@@ -101,7 +106,7 @@ func (sh *PortServer) arrived(p *object.Port) {
 	k := &p.Packet
 	p.Stats.Received++
 	p.Stats.GotBytes += uint64(len(k.Payload))
-	if k.N == rethEnd && sh.fastRequest(p) {
+	if k.N == linepacket.RETHEnd && sh.fastRequest(p) {
 		return
 	}
 	if k.N < packet.BTHSize {

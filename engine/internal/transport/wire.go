@@ -47,7 +47,6 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 const (
 	mostMessages = 128 // the most messages of one queue pair on the way
 	MostResults  = 32  // the most results of atomics that are kept, in case their requests come again
-	ACKEvery     = 16  // one packet in ACKEvery asks for an acknowledgement
 )
 
 // LeaveWire ends q's use of its wire.
@@ -113,9 +112,13 @@ func (sh *wires) StopWire(q *object.QP) {
 // VisitWire is Visit for a queue pair on a wire: it sends answers that are due, and then requests.
 func (sh *sender) VisitWire(q *object.QP) (done int) {
 	w := q.Wire
-	if q.Attr.State == control.StateRTS && !w.In.HasDue() && w.Out.Sending == w.Out.Last && q.Job == nil &&
-		sh.Pending(q) == 0 {
-		return 0 // nothing to send
+	if q.Attr.State == control.StateRTS && !w.In.HasDue() && w.Out.Sending == w.Out.Last && q.Job == nil {
+		if uint16(q.SQ.Record.Observe()) == uint16(q.SQ.Done) {
+			return 0 // nothing to send
+		}
+		if sh.sendLone(q) {
+			return 1
+		}
 	}
 	bytes := sh.Settings.Slice
 	if w.In.HasDue() {

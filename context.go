@@ -18,6 +18,7 @@ import (
 	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -56,8 +57,9 @@ type client struct {
 	table        hostpath.Table // finds QPs by the user index of a CQE
 	arena        arena
 	waker        waker
-	uniprocessor bool    // engine and program may have to take turns on one core
-	driver       *driver // steps the device; nil: the device has a thread
+	steps        nic.Steps // what this client can do for the device; nil functions: nothing
+	uniprocessor bool      // engine and program may have to take turns on one core
+	driver       *driver   // steps the device; nil: the device has a thread
 
 	early atomic.Pointer[earlyAccesses] // finds early accesses to buffers of receives; nil: off
 
@@ -160,6 +162,9 @@ func newClient(dev device, log *slog.Logger) (*client, error) {
 		c.driver.add(c)
 	} else {
 		go c.listen(c.events)
+	}
+	if d, ok := dev.(lending); ok && c.driver == nil {
+		c.steps = d.lend()
 	}
 	if c.driver == nil && c.limits.Features&control.FeatureWake != 0 {
 		go c.offerWake()
@@ -618,3 +623,6 @@ func (c *Context) Status() (Status, error) {
 	}
 	return s, nil
 }
+
+// A lending device may let the goroutines of its client run its steps.
+type lending interface{ lend() nic.Steps }

@@ -337,7 +337,7 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 		// another arm would only cause a second event, which is not needed.
 		if !q.armed.Swap(true) {
 			q.cq.Arm(false)
-			q.c.waker.wake()
+			q.c.waker.wakeOr(q.c.steps.Look)
 		}
 		if n, err := q.Poll(dst); n > 0 || err != nil {
 			return n, err
@@ -384,7 +384,7 @@ func (q *CQ) Arm(solicited bool) error {
 		return errors.New("nicless: CQ was made with PollOnly: it has no channel for events")
 	}
 	q.cq.Arm(solicited)
-	q.c.waker.wake()
+	q.c.waker.wakeOr(q.c.steps.Look)
 	q.armed.Store(!solicited)
 	return nil
 }
@@ -479,10 +479,33 @@ type waker struct {
 //
 // Observe: asleep, after the store of a record or an arm word. The engine's
 // barrier orders the two (docs/ORDERING.md, number 16).
-func (w *waker) wake() {
-	if sleep := w.asleep.Observe(); sleep != 0 && sleep != w.last.Load() {
+func (w *waker) wake() { w.wakeOr(nil) }
+
+// wakeOr is wake for a caller that can execute the announced work itself by step, unless step is nil.
+func (w *waker) wakeOr(step func() bool) {
+	if sleep := w.asleep.Observe(); sleep != 0 {
+		w.stepOr(step, sleep)
+	}
+}
+
+// stepOr executes the announced work, or wakes the engine from the sleep with that number.
+func (w *waker) stepOr(step func() bool, sleep uint64) {
+	if sleep == control.StatusNaps {
+		sleep = w.afterBarrier()
+	}
+	if sleep != 0 && sleep != w.last.Load() && (step == nil || !step()) {
 		w.signal(sleep)
 	}
+}
+
+// afterBarrier returns the number of the engine's nap after a full barrier, so that the work was announced
+// before; 0: the engine is awake, and finds the work.
+func (w *waker) afterBarrier() uint64 {
+	w.last.Add(0)
+	if sleep := w.asleep.Observe(); sleep != control.StatusNaps {
+		return sleep
+	}
+	return 0
 }
 
 // one is the value written to an eventfd. It is a variable so that it is not allocated for

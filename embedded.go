@@ -121,6 +121,16 @@ func (d *embedded) Call(op control.Op, req, ans control.Message) (control.Reply,
 	return r, control.Parse(op, control.Append(nil, op, control.FlagAnswer, 0, m)[control.HeaderSize:], ans)
 }
 
+// lend implements lending.
+func (d *embedded) lend() nic.Steps {
+	if l, ok := nic.Of(d.engine).(nic.Lender); ok {
+		if s := l.Lend(d.client); s != nil {
+			return *s
+		}
+	}
+	return nic.Steps{}
+}
+
 // NewRegion makes memory that client and device use through one mapping. If the race
 // detector is on, the memory is on the heap, where the race detector can follow accesses.
 func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32, err error) {
@@ -405,7 +415,7 @@ func (c Config) engine() (engine.Config, error) {
 		}
 	}
 	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores,
-		Populate: c.Populate, DeviceNames: c.DeviceNames, GUID: c.GUID,
+		Populate: c.Populate, PostersStep: c.PostersStep, DeviceNames: c.DeviceNames, GUID: c.GUID,
 		Log: c.Log, Limits: c.Limits, Faults: c.Faults}
 	switch {
 	case c.Monitor:

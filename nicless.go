@@ -51,6 +51,14 @@ type Config struct {
 	// spins, and Log says so.
 	Monitor bool
 
+	// PostersStep lets goroutines that post execute their work themselves while the engine's thread sleeps,
+	// and lets this thread sleep as soon as nothing else needs it. A post to a queue pair of the Context then
+	// executes short work before it returns, without a second core; it spends at most some hundred
+	// microseconds on it, and the engine's thread does what is left. The thread works as usual while it is
+	// awake, for links and for other programs. It is for Open with one of Cores or none, and without Spin and
+	// Monitor. Where the program has one core only, the engine does so by itself.
+	PostersStep bool
+
 	// Populate allocates all pages of a region when the region is made, on another thread
 	// than the engine's, and charges them to the engine. A client in a separate memory
 	// cgroup then cannot delay the engine's thread by keeping the client's pages swapped

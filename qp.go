@@ -125,6 +125,8 @@ type QP struct {
 	closed     atomic.Bool
 	peerRemote atomic.Bool // this side has last told the engine that the peer is on another engine
 
+	step func() bool // executes announced sends on the calling goroutine; nil: not possible
+
 	changes sync.Mutex // held by Modify and Close
 
 	mu   sync.Mutex
@@ -154,6 +156,9 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if err := q.create(cfg); err != nil {
 		q.release()
 		return nil, err
+	}
+	if sends := q.c.steps.Sends; sends != nil {
+		q.step = sends(q.qpn)
 	}
 	if err := q.toInit(cfg.QKey); err != nil {
 		_ = q.Close()
@@ -455,7 +460,7 @@ func (q *QP) PostSend(wr *SendWR) error {
 	if q.sharedSQ != nil {
 		err := q.sharedSQ.Post(wr)
 		q.sharedSQ.Ring()
-		q.c.waker.wake()
+		q.c.waker.wakeOr(q.step)
 		runtime.KeepAlive(q) // this keeps the memory of the queue
 		return err
 	}
@@ -463,7 +468,7 @@ func (q *QP) PostSend(wr *SendWR) error {
 		return err
 	}
 	q.sq.Ring()
-	q.c.waker.wake()
+	q.c.waker.wakeOr(q.step)
 	runtime.KeepAlive(q)
 	return nil
 }
@@ -483,7 +488,7 @@ func (q *QP) PostSendList(wrs []SendWR) (int, error) {
 	} else {
 		n, err = q.sq.PostList(wrs)
 	}
-	q.c.waker.wake()
+	q.c.waker.wakeOr(q.step)
 	runtime.KeepAlive(q)
 	return n, err
 }
@@ -519,7 +524,7 @@ func (q *QP) PostRecv(wr *RecvWR) error {
 		return err
 	}
 	q.rq.Ring()
-	q.c.waker.wake()
+	q.c.waker.wakeOr(q.c.steps.Received)
 	runtime.KeepAlive(q)
 	return nil
 }
@@ -534,7 +539,7 @@ func (q *QP) PostRecvList(wrs []RecvWR) (int, error) {
 		return postEach(wrs, func(wr *RecvWR) error { return q.postRecvEarly(e, wr) })
 	}
 	n, err := q.rq.PostRecvList(wrs)
-	q.c.waker.wake()
+	q.c.waker.wakeOr(q.c.steps.Received)
 	runtime.KeepAlive(q)
 	return n, err
 }

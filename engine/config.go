@@ -35,6 +35,11 @@ type Config struct {
 	// Idle says what Run does while there is no work. Zero means IdleNap.
 	Idle Idle
 
+	// PostersStep lets goroutines of this process run steps whenever Run's thread sleeps, and lets this
+	// thread sleep as soon as only such goroutines have work for it. Without PostersStep they do so only
+	// where the process has one core. It needs IdleNap and at most one of Cores.
+	PostersStep bool
+
 	// Burst is the most WQEs taken from one queue in a Step. It is at least 1. Zero means 32.
 	Burst int
 

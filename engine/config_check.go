@@ -46,6 +46,10 @@ func (c *Config) checkCores() error {
 	if c.CPUs != nil && c.Cores != nil {
 		return fmt.Errorf("%w: CPUs %v and Cores %v; CPUs is for an engine with one thread", ErrCPUs, c.CPUs, c.Cores)
 	}
+	if c.PostersStep && (c.Idle != IdleNap || len(c.Cores) > 1) {
+		return fmt.Errorf("engine: PostersStep with Idle %d and %d Cores; it needs IdleNap (%d), because posters take the place of a thread that sleeps, and one thread",
+			c.Idle, len(c.Cores), IdleNap)
+	}
 	if c.DMACores != nil && len(c.Cores) > 1 {
 		return fmt.Errorf("%w: Cores %v and DMACores %v; DMA cores help one thread only", ErrCPUs, c.Cores, c.DMACores)
 	}
@@ -107,7 +111,8 @@ func (c *Config) guid(random uint64) uint64 {
 func (c *Config) settings() object.Settings {
 	return object.Settings{
 		CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores, Populate: c.Populate,
-		Names: c.DeviceNames,
-		Idle:  object.Idle(c.Idle), Burst: c.Burst, Slice: c.Slice, Limits: object.Limits(c.Limits),
+		PostersStep: c.PostersStep,
+		Names:       c.DeviceNames,
+		Idle:        object.Idle(c.Idle), Burst: c.Burst, Slice: c.Slice, Limits: object.Limits(c.Limits),
 	}
 }

@@ -12,7 +12,7 @@ const (
 	StatusSize     = 4096
 	StatusState    = 0   // an EngineState
 	StatusHz       = 8   // cycles of the device clock in a second, never 0
-	StatusAsleep   = 16  // 0: the device is awake; otherwise the number of its present sleep
+	StatusAsleep   = 16  // 0, StatusNaps: the device is awake; else the number of its present sleep
 	StatusClock    = 64  // the device clock when the device last published it
 	StatusCounters = 128 // the counters, in the order of Counter
 
@@ -22,6 +22,11 @@ const (
 	StatusReasonSize   = 272 // bytes of a reason
 	StatusReasonOffset = 280 // offset of the first reason in the memory
 )
+
+// StatusNaps is the value at StatusAsleep of a device that is awake, but may fall asleep without a barrier on
+// its posters, because cores are short. A poster that finds it has to execute a full barrier, between the
+// announcement of its work and another load of the word. Numbers of sleeps are less.
+const StatusNaps = 1 << 63
 
 // EngineState is the word at StatusState. If a device was killed, the word keeps its last
 // state; only the end of the connection shows that the device is gone.

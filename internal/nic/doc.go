@@ -14,5 +14,6 @@
 //	user.go     User and Source: programs that use a link, and addresses of datagrams
 //	cost.go     Cost and Speaker: what is counted for each user
 //	port.go    PortConfig, Port, Path, Router: ports to other devices, and ways to them
+//	lend.go     Lender, Steps and Inline: what goroutines of the program do for a device that sleeps
 //	probe.go    Probe and Stepper: what tests read and set in a device, and drive
 package nic

@@ -22,8 +22,9 @@ func TestContention(t *testing.T) {
 	preempt := func() { count++ }
 	now := uint64(1 << 40)
 	c := NewContention()
+	defer c.Close()
 	c.count, c.preemptions = func() int64 { return count }, count
-	c.cores = 1 << 20
+	c.cores, c.all, c.runnable = 2, false, func() int { return 2 }
 	require.False(t, c.Check(now))
 	preempt()
 	now += ms / 2
@@ -57,11 +58,84 @@ func TestContention(t *testing.T) {
 	require.True(t, c.Check(now+ms))
 	require.Equal(t, holdTime, c.hold, "long afterwards")
 
-	c.cores = -1 // fewer cores than runnable threads
+	c.cores, c.runnable = 2, func() int { return 3 }
 	for range 10 {
 		now += clock.Cycles(2 * holdTime)
 		require.True(t, c.Check(now))
 	}
+}
+
+// A thread that has a core for itself is not preempted, although others wait for each other. So it counts the
+// threads that want to run: not often, and only if it may run on all cores.
+func TestCount(t *testing.T) {
+	ms := clock.Cycles(time.Millisecond)
+	now, counts, want := uint64(1<<40), 0, 2
+	c := Contention{count: func() int64 { return 0 }, cores: 2, all: true}
+	c.runnable = func() int { counts++; return want }
+	count := func(after time.Duration) bool {
+		now += clock.Cycles(after)
+		c.Count(now)
+		return c.Check(now)
+	}
+	require.False(t, count(0), "as many threads as cores")
+	want = 3
+	require.False(t, count(countEvery), "too many, once")
+	want = 2
+	require.False(t, count(countEvery))
+	want = 3
+	require.False(t, count(countEvery))
+	require.False(t, count(countEvery/2), "counted too soon")
+	require.Equal(t, 4, counts)
+	require.True(t, count(countEvery), "twice in a row")
+	for range 1000 {
+		now += clock.Cycles(countEvery)
+		require.True(t, c.Check(now))
+	}
+	want = 2
+	now += clock.Cycles(countEvery) - ms
+	require.True(t, c.Check(now), "not counted yet")
+	require.False(t, c.Check(now+ms), "enough cores")
+
+	c.all, want = false, 3
+	require.False(t, count(time.Second))
+	require.False(t, count(time.Second), "the threads may be on other cores")
+}
+
+// Naps get longer while posters end them, and short again when a timer ends one too late.
+func TestNapsThatPostersEnd(t *testing.T) {
+	var c Contention
+	nap := func(wakeable bool) time.Duration {
+		checks := checksPerNap
+		if wakeable && c.wakes > 0 {
+			checks = checksPerWake
+		}
+		for range checks {
+			require.Zero(t, c.Nap(0, NapTime, wakeable))
+		}
+		return c.Nap(0, NapTime, wakeable)
+	}
+	woken := func(n int) {
+		for range n {
+			c.Napped(true)
+			c.Worked()
+		}
+	}
+	require.Equal(t, shortestNap, nap(true))
+	woken(wakesPerDouble)
+	require.Equal(t, 2*trustedNap, nap(true))
+	require.Equal(t, shortestNap, nap(false), "a timer runs")
+	woken(wakesPerDouble)
+	require.Equal(t, 4*trustedNap, nap(true))
+	woken(1000 * wakesPerDouble)
+	require.Equal(t, longestNap, nap(true))
+	c.count = func() int64 { return 0 }
+	c.Napped(false)
+	c.Check(1 << 40) // no work
+	c.Worked()
+	require.Equal(t, longestNap, nap(true), "the timer was not too late")
+	c.Napped(false)
+	c.Worked()
+	require.Equal(t, shortestNap, nap(true))
 }
 
 // A nap comes after checksPerNap checks without work. The longer there was no work, the longer
@@ -75,20 +149,28 @@ func TestNaps(t *testing.T) {
 		time.Second:                      longest,
 	} {
 		for range checksPerNap / 2 {
-			require.Zero(t, c.Nap(idle, longest))
+			require.Zero(t, c.Nap(idle, longest, false))
 		}
 		c.Worked()
 		for range checksPerNap {
-			require.Zero(t, c.Nap(idle, longest))
+			require.Zero(t, c.Nap(idle, longest, false))
 		}
-		require.Equal(t, want, c.Nap(idle, longest))
+		require.Equal(t, want, c.Nap(idle, longest, false))
 	}
 }
 
-// The counts of preemptions and of runnable threads come from the kernel. Two threads that
-// spin on one core preempt each other.
+// The count of runnable threads comes from the kernel, and costs the engine no memory.
+func TestKernelCountsThreads(t *testing.T) {
+	threads := openRunnable()
+	defer threads.close()
+	require.Positive(t, threads.count())
+	require.Zero(t, testing.AllocsPerRun(100, func() { threads.count() }))
+	var none runnableThreads
+	require.Zero(t, none.count())
+}
+
+// The count of preemptions comes from the kernel. Two threads that spin on one core preempt each other.
 func TestKernelCountsPreemptions(t *testing.T) {
-	require.Positive(t, runnable())
 	var allowed unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &allowed))
 	core := 0

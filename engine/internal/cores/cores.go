@@ -104,17 +104,38 @@ func whyUnavailable(root fs.FS, core int) string {
 		return "does not exist or is not allowed to this process"
 	}
 	for part := range strings.SplitSeq(strings.TrimSpace(string(text)), ",") {
-		lo, hi, isRange := strings.Cut(part, "-")
-		if !isRange {
-			hi = lo
-		}
-		first, err1 := strconv.Atoi(lo)
-		last, err2 := strconv.Atoi(hi)
-		if err1 == nil && err2 == nil && first <= core && core <= last {
+		if first, last, ok := bounds(part); ok && first <= core && core <= last {
 			return "is not allowed to this process (a cpuset, or taskset)"
 		}
 	}
 	return "does not exist or is off"
+}
+
+// countOnline returns how many cores the system has, 0 if that is unknown.
+func countOnline(root fs.FS) (n int) {
+	text, err := fs.ReadFile(root, "sys/devices/system/cpu/online")
+	if err != nil {
+		return 0
+	}
+	for part := range strings.SplitSeq(strings.TrimSpace(string(text)), ",") {
+		first, last, ok := bounds(part)
+		if !ok {
+			return 0
+		}
+		n += last - first + 1
+	}
+	return n
+}
+
+// bounds returns the first and the last core of a part of a list, such as 0-3 or 8.
+func bounds(part string) (first, last int, ok bool) {
+	lo, hi, isRange := strings.Cut(part, "-")
+	if !isRange {
+		hi = lo
+	}
+	first, err1 := strconv.Atoi(lo)
+	last, err2 := strconv.Atoi(hi)
+	return first, last, err1 == nil && err2 == nil
 }
 
 // list returns the cores of a set in the form that the kernel uses, such as 0-3,8.

@@ -76,6 +76,8 @@ func TestWhyACoreIsNotAllowed(t *testing.T) {
 		require.Contains(t, whyUnavailable(online, cpu), want, cpu)
 	}
 	require.Contains(t, whyUnavailable(fstest.MapFS{}, 2), "does not exist or is not allowed")
+	require.Equal(t, 5, countOnline(online))
+	require.Zero(t, countOnline(fstest.MapFS{}))
 	var set unix.CPUSet
 	for _, cpu := range []int{0, 1, 2, 5, 1023} {
 		set.Set(cpu)

@@ -13,6 +13,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -91,7 +92,13 @@ type idler struct {
 	countedAt  [2]uint64        // Device.Served and PortChanges when clients and ports were counted
 	wakers     []*object.Client // clients that can wake the device; their status pages show sleeps
 	allWake    bool             // every client with queues wakes the device
+	allStep    bool             // there are no ports, and posters of every client with queues may run steps
+	oneUser    bool             // all clients with queues are of one user
+	rested     uint64           // device clock when rest was called last; 0: never
+	lends      bool             // callers may run steps during the sleep that follows
 	sleeps     uint64           // number of sleeps so far
+	done       int              // work done since the last nap
+	awake      uint64           // what status pages show while the device is awake: 0 or control.StatusNaps
 	cores      cores.Contention
 }
 
@@ -103,14 +110,16 @@ func NewIdler(sh *Loop, sharesCore bool) *idler {
 	if sh.Hooks.SleepBound > 0 {
 		i.bound = sh.Hooks.SleepBound
 	}
+	i.lends = i.mayLend()
 	sh.Acquire()
 	i.countClients()
 	sh.Release()
 	return i
 }
 
-// reset notes that there was work.
-func (i *idler) reset() {
+// reset notes that there was work, and how much.
+func (i *idler) reset(done int) {
+	i.done += done
 	i.since, i.worked, i.slept = 0, 0, 0
 	i.cores.Worked()
 }
@@ -119,7 +128,30 @@ func (i *idler) reset() {
 // rather than after a batch of such steps.
 func (i *idler) afterEachStep() bool {
 	sleepsAgain := i.slept != 0 && i.pollsAll()
-	return i.sharesCore || sleepsAgain || i.cores.Contended()
+	return i.sharesCore || i.ownSteps() || sleepsAgain || i.cores.Contended()
+}
+
+// ownSteps reports whether all work of the device is that of posters who may run steps themselves.
+func (i *idler) ownSteps() bool { return i.lends && i.allStep }
+
+// mayLend reports whether callers may run steps while the device sleeps.
+func (i *idler) mayLend() bool {
+	return i.sh.r.lends() && (i.sharesCore || i.sh.Settings.PostersStep)
+}
+
+// leavesToPosters reports whether the device sleeps at once because posters do its work. Each sleep begins
+// with a barrier, so this happens once in YieldTime.
+func (i *idler) leavesToPosters(now uint64) bool {
+	return i.ownSteps() && clock.Duration(now-i.rested) >= YieldTime && i.pollsAll()
+}
+
+// leaveToPosters sleeps after work, too, if posters can do it: they would have more for the thread without
+// end.
+func (i *idler) leaveToPosters(ctx context.Context) {
+	if i.ownSteps() && i.leavesToPosters(clock.Now()) {
+		i.worked = clock.Now()
+		i.rest(ctx)
+	}
 }
 
 // restsAtOnce reports whether the device sleeps without spinning before.
@@ -128,7 +160,12 @@ func (i *idler) restsAtOnce(now uint64, contended bool) bool {
 }
 
 // pollsAll reports whether a step that ends a batch polls all queues (PatrolMany).
-func (i *idler) pollsAll() bool { return len(i.sh.Running) <= patrolMostPolls }
+func (i *idler) pollsAll() bool {
+	i.sh.Acquire()
+	n := len(i.sh.Running)
+	i.sh.Release()
+	return n <= patrolMostPolls
+}
 
 // wait passes some time after steps that found no work, in the way that the policy says.
 func (i *idler) wait(ctx context.Context) {
@@ -145,12 +182,12 @@ func (i *idler) wait(ctx context.Context) {
 	}
 	idle := clock.Duration(now - i.worked)
 	contended := !i.sh.Hooks.Uncontended && i.cores.Check(now)
+	i.showContended(contended)
 	switch {
+	case i.leavesToPosters(now):
+		i.rest(ctx)
 	case contended && idle < i.napsFor():
-		if nap := i.cores.Nap(idle, NapTime); nap > 0 {
-			i.nap(nap)
-			i.since = 0
-		}
+		i.napAmong(idle)
 	case i.restsAtOnce(now, contended):
 		i.rest(ctx)
 	default:
@@ -176,6 +213,9 @@ func (i *idler) spin(ctx context.Context, now uint64) {
 	switch {
 	case spun < spinTime:
 	case spun < YieldTime:
+		if !i.sh.Hooks.Uncontended {
+			i.cores.Count(now)
+		}
 		runtime.Gosched()
 	default:
 		i.rest(ctx)
@@ -185,13 +225,103 @@ func (i *idler) spin(ctx context.Context, now uint64) {
 // rest sleeps, and notes that.
 func (i *idler) rest(ctx context.Context) {
 	i.slept = clock.Now()
+	i.rested = i.slept
 	i.sleep(ctx)
 	i.since = 0
 	i.cores.Slept()
 }
 
-// nap sleeps for the time d, unless there are requests. Nothing ends the nap early.
+// streamWork is the most work between two naps of a device whose posters wait for each of its answers. Those
+// that do not wait post on during a nap, and it costs less to find all of that after the nap than to be woken
+// for the first.
+const streamWork = 8
+
+// napAmong takes a nap if it is time for one. idle is the time since the last work. Posters of one user may
+// make naps long by always ending them; those of another, who may never wake the device, would wait for the
+// ends.
+func (i *idler) napAmong(idle time.Duration) {
+	wakeable := i.done <= streamWork && i.wakeable()
+	nap := i.cores.Nap(idle, NapTime, wakeable && i.oneUser)
+	switch {
+	case nap == 0:
+	case wakeable:
+		i.nap(nap)
+	default:
+		i.doze(nap)
+	}
+}
+
+// mostNapWakers is how many clients a nap that can be ended has at most: the number of the nap is published
+// to each, which may take longer than a short nap.
+const mostNapWakers = 32
+
+// wakeable reports whether posters announce all that can end a nap: no timer runs, nothing waits for another
+// time or is planned for one, no packets come, and a look visits all queues.
+func (i *idler) wakeable() bool {
+	sh := i.sh
+	sh.Acquire()
+	defer sh.Release()
+	planned := sh.Number == 0 && sh.r.Plan.Next != 0
+	if planned || len(sh.Running) > patrolMostPolls || len(i.wakers) > mostNapWakers {
+		return false
+	}
+	for _, p := range sh.Ports {
+		if p.Up {
+			return false
+		}
+	}
+	return sh.Stalled+sh.Timers.Armed+sh.Arm.Held+len(sh.Arm.Late.Clients) == 0
+}
+
+// showContended shows posters whether the device may take naps, when that has changed.
+func (i *idler) showContended(contended bool) {
+	if contended == (i.awake != 0) {
+		return
+	}
+	i.awake = 0
+	if contended {
+		i.awake = control.StatusNaps
+	}
+	i.showAwake()
+}
+
+// showAwake shows posters that the device is awake.
+func (i *idler) showAwake() {
+	i.sh.Acquire()
+	i.publishNap(i.awake)
+	i.sh.Release()
+}
+
+// nap sleeps for the time d, or until a poster wakes the device, unless there is work or a request.
+//
+// A barrier on all posters, as before a sleep, would take longer than the nap. So they execute it themselves
+// while cores are contended (StatusNaps): either the look at the queues finds their work, or they find the
+// number of the nap, because the device makes a full barrier between the number and the look. Those that have
+// not seen StatusNaps yet, just after it was published, may miss a nap, and their work waits for its end.
 func (i *idler) nap(d time.Duration) {
+	sh := i.sh
+	i.since, i.done = 0, 0
+	sh.Acquire()
+	i.recountClients()
+	i.sleeps++
+	i.publishNap(i.sleeps)
+	sh.Asleep.Store(true) // also a full barrier: the number of the nap before the look
+	sh.Release()
+	if done := sh.Steps(true); done > 0 {
+		i.reset(done)
+	} else if sh.Number != 0 || sh.Mail.AllowCallers(true) {
+		i.cores.Napped(sh.Sleeper.Load().Sleep(d))
+		if sh.Number == 0 {
+			sh.Mail.StopCallers()
+		}
+	}
+	sh.Asleep.Store(false)
+	i.showAwake()
+}
+
+// doze sleeps for the time d, unless there are requests. Nothing ends it early.
+func (i *idler) doze(d time.Duration) {
+	i.since, i.done = 0, 0
 	first := i.sh.Number == 0
 	if first && !i.sh.Mail.AllowCallers(true) {
 		return
@@ -216,6 +346,8 @@ func (i *idler) countClients() {
 	i.countedAt = [2]uint64{i.sh.Served, i.sh.PortChanges}
 	clear(i.wakers)
 	i.wakers, i.allWake = i.wakers[:0], true
+	i.allStep, i.oneUser = len(i.sh.Ports) == 0, true
+	var user *object.Client // a client with queues
 	for _, p := range i.sh.Ports {
 		if p.Up && !p.Settings.Wakes && p.Settings.Asleep == nil {
 			i.allWake = false
@@ -225,9 +357,15 @@ func (i *idler) countClients() {
 		if c.Wake.FD != nil {
 			i.wakers = append(i.wakers, c)
 		}
-		if !c.Wake.Always && len(c.QPs)+len(c.CQs) > 0 {
-			i.allWake = false
+		if len(c.QPs)+len(c.CQs) == 0 {
+			continue
 		}
+		if user == nil {
+			user = c
+		}
+		i.oneUser = i.oneUser && c.UID == user.UID
+		i.allWake = i.allWake && c.Wake.Always
+		i.allStep = i.allStep && c.Wake.Steps && c.Wake.Always
 	}
 }
 
@@ -263,7 +401,7 @@ func (i *idler) sleep(ctx context.Context) {
 			i.worked, i.slept = 0, 0
 			break
 		}
-		if i.sharesCore {
+		if i.sharesCore && !i.lends {
 			cpu.Yield()
 		}
 		passed = passed || f.Ended
@@ -274,7 +412,12 @@ func (i *idler) sleep(ctx context.Context) {
 		if sh.Number == 0 && !sh.Mail.AllowCallers(!long) {
 			break
 		}
-		woken := sh.Sleeper.Load().Sleep(i.SleepFor(wakes, long, clock.Now()-i.worked, f.Next))
+		now := clock.Now()
+		d := i.SleepFor(wakes, long, now-i.worked, f.Next)
+		if i.lends {
+			sh.Mail.Lend(now + clock.Cycles(d))
+		}
+		woken := sh.Sleeper.Load().Sleep(d)
 		if sh.Number == 0 {
 			sh.Mail.StopCallers()
 		}
@@ -288,6 +431,7 @@ func (i *idler) sleep(ctx context.Context) {
 	sh.Acquire()
 	sh.Asleep.Store(false)
 	i.publishAsleep(0)
+	i.awake = 0
 	sh.Release()
 }
 
@@ -295,6 +439,11 @@ func (i *idler) sleep(ctx context.Context) {
 // can wake the device, and calls carriers that need it. When the device is awake, it publishes 0.
 func (i *idler) publishAsleep(sleep uint64) {
 	i.sh.ReportAsleep(sleep != 0)
+	i.publishNap(sleep)
+}
+
+// publishNap is publishAsleep without the carriers.
+func (i *idler) publishNap(sleep uint64) {
 	for _, c := range i.wakers {
 		if _, mine := i.sh.Clients[c]; mine { // false if c has moved or gone since the count
 			c.Page.Asleep.Publish(sleep)

@@ -18,15 +18,18 @@ import (
 func (sh *Loop) loop(ctx context.Context) {
 	sharesCore := sh.shareCore()
 	idle := NewIdler(sh, sharesCore)
+	defer idle.cores.Close()
 	for ctx.Err() == nil {
 		done := sh.Steps(idle.afterEachStep())
+		if done > 0 {
+			idle.reset(done)
+			idle.leaveToPosters(ctx)
+		}
 		if sharesCore {
 			cpu.Yield() // posters need this core, or this P
 		}
 		sh.pauser.Pause()
-		if done > 0 {
-			idle.reset()
-		} else {
+		if done == 0 {
 			idle.wait(ctx)
 		}
 	}

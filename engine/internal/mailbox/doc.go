@@ -3,5 +3,6 @@
 // # Files
 //
 //   - mailbox.go: the queue of functions; who runs them while the thread works, sleeps, or has ended
+//   - lend.go: whether a caller may run steps while the thread sleeps
 //   - effect.go: which control requests wake the thread
 package mailbox

@@ -23,6 +23,8 @@ type Mailbox struct {
 	naps       bool   // the engine's thread sleeps for so short a time that most functions need not wake it
 	Wake       func() // wakes the engine's thread
 
+	loan // for callers that run steps; see lend.go
+
 	Stored int // bytes that functions of this step have stored, if they were many; not under Mu
 }
 
@@ -92,7 +94,7 @@ func (m *Mailbox) AllowCallers(naps bool) bool {
 func (m *Mailbox) StopCallers() {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
-	m.CallersRun = false
+	m.CallersRun, m.lent = false, false
 }
 
 // mailsPerStep is the largest number of functions that one step runs. When they have stored storedPerStep

@@ -112,6 +112,7 @@ type clientSchedule struct {
 type clientWake struct {
 	FD     *os.File // an eventfd; nil: the client cannot wake the device
 	Always bool     // all its posters wake the device
+	Steps  bool     // its posters may run steps in place of the thread
 }
 
 // Portion is how many objects are destroyed between two steps. Other clients wait during that time.

@@ -9,6 +9,7 @@ type Settings struct {
 	Names          string // nic.Names: of the devices that clients see
 	DMACores       []int
 	Stay, Populate bool
+	PostersStep    bool // callers may run steps whenever the thread sleeps
 	Idle           Idle
 	Burst, Slice   int
 	Limits         Limits

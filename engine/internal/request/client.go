@@ -17,10 +17,13 @@ import (
 )
 
 // NewLocal returns a new client that is part of this process. The log uses name for it.
-func (e Device) NewLocal(name string) (*Client, error) { return e.attachLocalWith(name, nil) }
+func (e Device) NewLocal(name string) (*Client, error) { return attachLocal(e, name, nil) }
 
-// attachLocalWith is NewLocal with UAR pages in memory that registers makes, if it is not nil.
-func (e Device) attachLocalWith(name string, registers func(size int) (*shm.Region, error)) (*Client, error) {
+// Lend implements nic.Lender.
+func (e Device) Lend(c nic.Client) *nic.Steps { return e.Runner.Lend(c.(*Client).Client) }
+
+// attachLocal is NewLocal with UAR pages in memory that registers makes, if it is not nil.
+func attachLocal(e Device, name string, registers func(size int) (*shm.Region, error)) (*Client, error) {
 	create := shm.CreateSealed
 	if shm.RaceEnabled {
 		// The race detector does not watch mapped memory; see package shm.

@@ -21,7 +21,7 @@ import (
 func (d Device) GUID() uint64 { return d.Runner.GUID }
 
 func (d Device) AttachLocal(name string, registers func(size int) (*shm.Region, error)) (nic.Client, error) {
-	c, err := d.attachLocalWith(name, registers)
+	c, err := attachLocal(d, name, registers)
 	if err != nil {
 		return nil, err // not c: an interface that holds a nil pointer is not nil
 	}

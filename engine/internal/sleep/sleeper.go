@@ -105,6 +105,13 @@ func (s *Sleeper) Sleep(d time.Duration) (woken bool) {
 		}
 		return err != nil
 	}
+	switch n, err := blocking.EventsFor(s.epoll, s.events[:], d); err {
+	case 0, unix.EINTR:
+		return n > 0
+	case unix.ENOSYS:
+	default:
+		return true // stay awake rather than sleep forever
+	}
 	t := unix.NsecToTimespec(int64(d))
 	fds := []unix.PollFd{{Fd: int32(s.epoll), Events: unix.POLLIN}}
 	n, err := unix.Ppoll(fds, &t, nil)

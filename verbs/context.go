@@ -42,7 +42,7 @@ type uctx struct {
 	cost         nic.Cost // charged and not refunded
 	client       nic.Client
 	limits       *control.Welcome
-	uar          *shm.Region
+	uar, status  *shm.Region
 	banks        []*bank    // banks of UAR pages
 	greeted      bool       // GET_CONTEXT was called
 	devx         bool       // with firmware commands (DEVX)
@@ -103,11 +103,11 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		}
 	}()
 	m, r, err := x.request(control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major,
-		Minor: control.Minor, Name: d.name})
+		Minor: control.Minor, Features: control.FeatureWake, Name: d.name})
 	if err != nil {
 		return nil, nil, err
 	}
-	x.limits, x.uar = m.(*control.Welcome), r.UAR
+	x.limits, x.uar, x.status = m.(*control.Welcome), r.UAR, r.Status
 	if _, r, err = x.request(control.OpOpenEvents, &control.Empty{}); err != nil {
 		return nil, nil, err
 	}

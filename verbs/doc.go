@@ -47,6 +47,7 @@
 //   - ah.go: whether the address of a peer is right, and is of this engine (isHere)
 //   - multicast.go: whether a queue pair is attached to a group
 //   - uar.go: which UAR page a program gets, and whether it may use the page
+//   - wake.go: how a program that posts wakes the device
 //   - channel.go: which completion channel a descriptor is, and when a closed one ends
 //   - dm.go: where device memory is, and how it is registered
 //   - dmabuf.go: whether a dma-buf can be registered, and its size

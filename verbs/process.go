@@ -199,7 +199,7 @@ var requests = map[wireOp]func(*process, wireHeader, []byte, []nic.File) ([]byte
 	opAddresses: (*process).addresses, opOpenChannel: (*process).openChannel, opWrite: (*process).write,
 	opNetlink: (*process).netlink,
 	opOpenMAD: (*process).openMAD, opMADIoctl: (*process).ioctlMAD, opMADRead: (*process).readMAD,
-	opCounter: (*process).counter, opLook: (*process).look,
+	opCounter: (*process).counter, opLook: (*process).look, opWake: (*process).wake,
 }
 
 // handle answers one datagram. The caller sends and closes the files of the answer.

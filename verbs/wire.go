@@ -15,7 +15,7 @@ import (
 const (
 	wireMagic   = 0x6272766e
 	wireMajor   = 2
-	wireMinor   = 1
+	wireMinor   = 2
 	maxDatagram = 128 << 10
 	maxFDs      = 8
 
@@ -76,6 +76,7 @@ const (
 	opMADIoctl    wireOp = 15
 	opMADRead     wireOp = 16
 	opLook        wireOp = 17
+	opWake        wireOp = 18
 )
 
 // Kinds of outs and needs in an answer.

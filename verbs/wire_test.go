@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/cm"
 	"github.com/stretchr/testify/require"
 )
@@ -57,7 +58,7 @@ func TestWireIsTheHeader(t *testing.T) {
 		"sizeof(struct nv_mmap)":           mmapSize, "offsetof(struct nv_mmap, length)": 8, "offsetof(struct nv_mmap, offset)": 16,
 		"offsetof(struct nv_mmap, prot)": 24, "offsetof(struct nv_mmap, flags)": 28, "offsetof(struct nv_mmap, room)": mmapSizeOld,
 		"sizeof(struct nv_mapped)": mappedSize, "offsetof(struct nv_mapped, whole)": 8,
-		"sizeof(struct nv_look)": lookSize, "NV_LOOK": int(opLook), "NV_AT_PCI": atPCI, "NV_AT_NETDEV": atNetdev,
+		"sizeof(struct nv_look)": lookSize, "NV_LOOK": int(opLook), "NV_WAKE": int(opWake), "NV_ASLEEP": control.StatusAsleep, "NV_NAPS == 1ull << 63": control.StatusNaps >> 63, "NV_STATUS_BYTES": control.StatusSize, "NV_AT_PCI": atPCI, "NV_AT_NETDEV": atNetdev,
 		"offsetof(struct nv_mapped, given)": 16, "offsetof(struct nv_mapped, alike)": 24, "NV_GONE": registersGone,
 	}
 	header, err := filepath.Abs("shim/wire.h")

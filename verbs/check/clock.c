@@ -23,6 +23,18 @@ typedef char same_values[sizeof(struct ibv_values_ex) == sizeof(struct nv_ibv_va
 #define CLOCK_IN(type) offsetof(type, raw_clock)
 typedef char same_clock[CLOCK_IN(struct ibv_values_ex) == CLOCK_IN(struct nv_ibv_values) ? 1 : -1];
 typedef char same_mask[IBV_VALUES_MASK_RAW_CLOCK == NV_RAW_CLOCK ? 1 : -1];
+#define SAME_OPERATION(name, place)                                                                        \
+	typedef char same_##name[offsetof(struct ibv_context, ops.name) ==                                 \
+	                                 offsetof(struct nv_ibv_context, operations[place])                \
+	                             ? 1                                                                   \
+	                             : -1]
+SAME_OPERATION(post_send, NV_OP_POST_SEND);
+SAME_OPERATION(req_notify_cq, NV_OP_REQ_NOTIFY_CQ);
+typedef char same_qp[offsetof(struct ibv_qp, context) == offsetof(struct nv_ibv_object, context) ? 1 : -1];
+typedef char same_cq[offsetof(struct ibv_cq, context) == offsetof(struct nv_ibv_object, context) ? 1 : -1];
+typedef char same_state[offsetof(struct ibv_qp, state) == offsetof(struct nv_ibv_qp_ex, numbers[NV_QP_STATE]) ? 1 : -1];
+typedef char same_rts[(int)IBV_QPS_RTS == (int)NV_QPS_RTS ? 1 : -1];
+typedef char same_complete[offsetof(struct ibv_qp_ex, wr_complete) == offsetof(struct nv_ibv_qp_ex, wr_complete) ? 1 : -1];
 
 enum { ROUNDS = 20000, QUEUES = 4, SECOND = 1000 * 1000 * 1000 };
 

@@ -65,6 +65,12 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// Programs wake a device that sleeps when they post, and when they arm a completion queue.
+func TestPostersWakeTheDevice(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, newLab(t).run(check(t, "wake")), "wake: 2 contexts, 3 functions: ok\n")
+}
+
 // Keys of lists of memory, made and filled as libmlx5 and RDMaxcel do it, give access to these
 // lists and to nothing else.
 func TestMkey(t *testing.T) {

@@ -153,6 +153,7 @@ var checks = map[string][]string{
 	"late":     {"lateposts.c", "check.c"},
 	"compress": {"compress.c", "check.c"},
 	"clock":    {"clock.c", "check.c"},
+	"wake":     {"wake.c", "check.c"},
 	"huge":     {"huge.c", "check.c"},
 	"packed":   {"packed.c", "check.c"},
 	"mkey":     {"mkey.c", "buffer.c", "check.c"},

@@ -1,12 +1,10 @@
 /* ibv_query_rt_values_ex. libmlx5 would read the device clock from a page of the device, in which
  * the clock has to count by itself. No shared memory does that. But the device clock is a counter
  * that every processor has, so this library puts a function that reads the counter in the place
- * of libmlx5's. It does so when the program opens a device. */
+ * of libmlx5's, when the program opens a device (wrap_device.c). */
 #include "shim.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 
 #include "libibverbs.h"
@@ -95,51 +93,10 @@ static int query_rt_values(struct nv_ibv_context *context, struct nv_ibv_values 
 	return 0;
 }
 
-/* Returns its argument. */
-static struct nv_ibv_context *opened(struct nv_ibv_context *context) {
-	struct nv_verbs_context *v;
-	struct nv_context ours;
-	int error = errno;
-	if (context && context->abi_compat == NV_EXTENDED && nv_dir() &&
-	    nv_context_of(context->cmd_fd, NULL, &ours)) {
-		v = (struct nv_verbs_context *)((uint8_t *)context - offsetof(struct nv_verbs_context, context));
-		if (v->size >= sizeof *v)
-			v->query_rt_values = query_rt_values;
-	}
-	errno = error;
-	return context;
-}
-
-/* Finds a function of libibverbs, which a program may have loaded by dlopen for itself alone. It may
- * unload it too, so the function is looked up each time. Stores the function in *f. */
-static bool find(const char *name, void *f) {
-	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	void *symbol = library ? dlsym(library, name) : dlsym(RTLD_NEXT, name);
-	memcpy(f, &symbol, sizeof symbol);
-	if (library)
-		dlclose(library);
-	if (!symbol)
-		errno = ENOSYS;
-	return symbol;
-}
-
-/* libibverbs and mlx5dv_open_device open devices by verbs_open_device. Where libibverbs is linked
- * such that it does not call this one (-Bsymbolic-functions), programs still call ibv_open_device. */
-NV_EXPORT struct nv_ibv_context *verbs_open_device(void *device, void *data);
-NV_EXPORT struct nv_ibv_context *ibv_open_device(void *device);
-NV_EXPORT struct nv_ibv_context *ibv_import_device(int fd);
-
-struct nv_ibv_context *verbs_open_device(void *device, void *data) {
-	struct nv_ibv_context *(*f)(void *, void *);
-	return find("verbs_open_device", &f) ? opened(f(device, data)) : NULL;
-}
-
-struct nv_ibv_context *ibv_open_device(void *device) {
-	struct nv_ibv_context *(*f)(void *);
-	return find("ibv_open_device", &f) ? opened(f(device)) : NULL;
-}
-
-struct nv_ibv_context *ibv_import_device(int fd) {
-	struct nv_ibv_context *(*f)(int);
-	return find("ibv_import_device", &f) ? opened(f(fd)) : NULL;
+/* Puts the function in its place. Called when a device was opened. */
+void nv_clock_open(struct nv_ibv_context *context) {
+	struct nv_verbs_context *v =
+	    (struct nv_verbs_context *)((uint8_t *)context - offsetof(struct nv_verbs_context, context));
+	if (context->abi_compat == NV_EXTENDED && v->size >= sizeof *v)
+		v->query_rt_values = query_rt_values;
 }

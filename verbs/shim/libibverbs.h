@@ -9,10 +9,12 @@
 #include <stdint.h>
 #include <time.h>
 
+typedef void nv_ibv_function(void);
+
 /* struct ibv_context */
 struct nv_ibv_context {
 	void *device;
-	void *operations[32];
+	nv_ibv_function *operations[32];
 	int cmd_fd;
 	int async_fd;
 	int num_comp_vectors;
@@ -21,6 +23,30 @@ struct nv_ibv_context {
 };
 
 #define NV_EXTENDED UINTPTR_MAX
+
+/* Places in operations. */
+enum { NV_OP_REQ_NOTIFY_CQ = 12, NV_OP_POST_SEND = 25 };
+
+/* The begin of struct ibv_qp and struct ibv_cq. */
+struct nv_ibv_object {
+	struct nv_ibv_context *context;
+};
+
+/* struct ibv_qp_ex up to wr_complete, which posts the work requests that were begun */
+struct nv_ibv_qp_ex {
+	struct nv_ibv_object object;
+	void *others[5];
+	uint32_t numbers[4]; /* NV_QP_STATE */
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	uint32_t events;
+	uint64_t comp_mask, wr_id;
+	unsigned wr_flags;
+	void *builders[18];
+	int (*wr_complete)(struct nv_ibv_qp_ex *qp);
+};
+
+enum { NV_QP_STATE = 2, NV_QPS_RTS = 3 };
 
 /* struct ibv_values_ex */
 struct nv_ibv_values {

@@ -32,6 +32,7 @@
  *   alloc.c      memory that is shared from the start
  *   registers.c  UAR pages, which are mapped all at once
  *   clock.c      the device clock
+ *   wake.c       posters wake the device
  *   netlink.c    sockets of NETLINK_RDMA
  *   wrap_*.c     the functions that programs call
  *
@@ -480,6 +481,15 @@ int nv_map_registers(struct nv_process *p, const struct nv_identity *context, co
 /* Makes a copy at `at` of this process's own shared mapping at `from`. Returns 0 or an errno: EINVAL under
  * valgrind, which has no such copies. */
 int nv_map_copy(uint64_t from, void *at, size_t length, int prot);
+
+/* clock.c and wake.c: called when a device of ours was opened, and wake.c's when a device is closed, and when
+ * a queue pair has changed its state. */
+struct nv_ibv_context;
+struct nv_ibv_qp_ex;
+void nv_clock_open(struct nv_ibv_context *context);
+void nv_wake_open(struct nv_ibv_context *context);
+void nv_wake_close(struct nv_ibv_context *context);
+void nv_wake_queue(struct nv_ibv_qp_ex *qp);
 
 /* paths.c */
 

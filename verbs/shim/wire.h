@@ -12,7 +12,7 @@
 
 #define NV_MAGIC 0x6272766eu /* "nvrb" in memory */
 #define NV_MAJOR 2
-#define NV_MINOR 1
+#define NV_MINOR 2
 #define NV_MAX_DATAGRAM (128 * 1024)
 #define NV_MAX_FDS 8
 
@@ -34,6 +34,7 @@ enum nv_op {
 	NV_MAD_IOCTL = 15, /* nv_mad -> nv_answer...: an ioctl on such a file */
 	NV_MAD_READ = 16,  /* nv_mad -> nv_answer...: a read from it */
 	NV_LOOK = 17,      /* nv_look -> nothing: where the program looks for devices; from minor version 1 on */
+	NV_WAKE = 18,      /* nothing -> nothing + [memory, eventfd]: how posters wake the device; from 2 on */
 };
 
 /* Begins every datagram. */
@@ -280,6 +281,15 @@ struct nv_mapped {
 	uint64_t given;
 	uint64_t alike;
 };
+
+/* The first NV_STATUS_BYTES bytes of the memory of the answer to NV_WAKE may be mapped for reading. If the 8
+ * bytes at offset NV_ASLEEP are not 0, the device sleeps, or is about to, and 8 bytes that are written to the
+ * eventfd, the number 1, wake it. Each sleep has another number there, and one write for it suffices. If the
+ * 8 bytes are NV_NAPS, the device is awake, and who has posted has to execute a full barrier and look again.
+ * The request is refused after the context has made a queue pair. */
+#define NV_ASLEEP 16u
+#define NV_NAPS (UINT64_C(1) << 63)
+#define NV_STATUS_BYTES 4096u
 
 /* Sent once by a process for each place. */
 struct nv_look {

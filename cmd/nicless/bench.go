@@ -42,6 +42,8 @@ Flags:
                     power of two that divides the batch (default: 1)
   --inline          put the payload inside the WQE; only for write and send, and
                     at most 828 bytes
+  --one-core        one core: the poster runs the steps of the engine inside
+                    this process (PostersStep of the Go package)
   --socket PATH     use the engine process at PATH (default: an engine inside
                     this process)
   --watched         with --socket: measure while everything is watched, as by
@@ -63,6 +65,8 @@ Each figure is one line. Remarks are lines that begin with "#". An example of a
 figure, broken into two lines here:
   peer=nicless op=write bytes=8 metric=lat_ns value=374.02 min=361.75
       max=398.51 runs=9
+After the figures of bench lat are the percentiles, to p99.99, of the operations
+of all runs together.
 `
 
 // unset in place of a core's number says that placeCores chooses the core.
@@ -107,6 +111,7 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 		f.IntVar(&cfg.Signal, "signal", 0, "operations for each signaled one")
 	}
 	f.BoolVar(&cfg.Inline, "inline", false, "payload inside the WQE")
+	f.BoolVar(&cfg.OneCore, "one-core", false, "the poster runs the engine's steps")
 	f.StringVar(&cfg.Socket, "socket", "", "engine process to use")
 	f.BoolVar(&cfg.Watched, "watched", false, "measure while everything is watched")
 	f.IntVar(&cfg.ClientCPU, "client-cpu", unset, "core that posts and polls")
@@ -127,6 +132,9 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 		}
 		if err := placeCores(&cfg); err != nil {
 			return err
+		}
+		if cfg.OneCore && c.Flags().Changed("engine-cpu") {
+			return usagef("nicless bench lat --one-core --client-cpu 0", "bench: --one-core has one core, that of --client-cpu")
 		}
 		if err := cfg.Complete(); err != nil {
 			return usagef(`"nicless bench rate --help" lists the flags; so do bench lat and bench bw`, "%w", err)

@@ -24,6 +24,7 @@ figure, the floor (the least time that the same two cores need, measured in the
 same run), the ratio of the two, the target, and whether the target is met. This
 takes a minute or two. The machine should do nothing else; the lines above the
 table say whether other programs used the cores, or their hyperthread siblings.
+A second table has the percentiles of single operations, to p99.99.
 An engine that serves several clients, or that may sleep, runs as a child
 process.
 

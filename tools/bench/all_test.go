@@ -21,13 +21,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain runs an engine if the suite starts one: engine --socket PATH --cpu N [--spin].
+// TestMain runs an engine if the suite starts one: engine --socket PATH [--cpu N] [--spin].
 func TestMain(m *testing.M) {
-	if len(os.Args) > 5 && os.Args[1] == "engine" {
+	if len(os.Args) > 3 && os.Args[1] == "engine" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		cpu, _ := strconv.Atoi(os.Args[5])
-		err := nicless.Serve(ctx, os.Args[3], 0o600, nicless.Config{CPUs: []int{cpu}, Spin: slices.Contains(os.Args, "--spin")}, nil)
+		cfg := nicless.Config{Spin: slices.Contains(os.Args, "--spin")}
+		if i := slices.Index(os.Args, "--cpu"); i > 0 {
+			cpu, _ := strconv.Atoi(os.Args[i+1])
+			cfg.CPUs = []int{cpu}
+		}
+		err := nicless.Serve(ctx, os.Args[3], 0o600, cfg, nil)
 		if err != nil {
 			os.Stderr.WriteString(err.Error())
 			os.Exit(1)
@@ -47,7 +51,7 @@ var fewCounts = counts{
 func TestSomeRows(t *testing.T) {
 	cpus := twoCores(t)
 	table, err := All(t.Context(), AllConfig{
-		Rows: regexp.MustCompile("^(write-8|connect|memory-engine)$"), Runs: 1, ClientCPU: cpus[0], EngineCPU: cpus[1], counts: &fewCounts,
+		Rows: regexp.MustCompile("^(write-8|crowded-write|crowded-rate|connect|memory-engine)$"), Runs: 1, ClientCPU: cpus[0], EngineCPU: cpus[1], counts: &fewCounts,
 	})
 	require.NoError(t, err)
 	var names []string
@@ -55,7 +59,7 @@ func TestSomeRows(t *testing.T) {
 		names = append(names, r.Name)
 		assert.Positive(t, r.Values.Median, r.Name)
 	}
-	assert.Equal(t, []string{"write-8", "connect", "memory-engine"}, names)
+	assert.Equal(t, []string{"write-8", "crowded-write", "crowded-rate", "connect", "memory-engine"}, names)
 }
 
 func twoCores(t *testing.T) []int {

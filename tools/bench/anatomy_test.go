@@ -27,7 +27,7 @@ func BenchmarkAnatomy(b *testing.B) {
 		{"1-line-each-way-ns", func(b *testing.B) (func(int) time.Duration, func()) { return echo(b, cpus[1], false) }},
 		{"2-wqe-doorbell-cqe-ns", func(b *testing.B) (func(int) time.Duration, func()) { return echo(b, cpus[1], true) }},
 		{"3-copy-ns", func(b *testing.B) (func(int) time.Duration, func()) {
-			f, err := newFloor(8, 1, 1, cpus[1])
+			f, err := newFloor(shape{}, 8, 1, 1, cpus[1])
 			require.NoError(b, err)
 			return func(n int) time.Duration {
 				s, err := f.roundTrip(n)
@@ -83,7 +83,7 @@ func BenchmarkAnatomy(b *testing.B) {
 // echo makes round trips with a partner that answers each word. A round trip is either one cache
 // line each way, or a descriptor and a doorbell in one direction and a completion back.
 func echo(b *testing.B, partner int, lines bool) (once func(n int) time.Duration, end func()) {
-	f, err := newFloor(8, 1, 1, partner)
+	f, err := newFloor(shape{}, 8, 1, 1, partner)
 	require.NoError(b, err)
 	back := shm.Word64At(f.mem, 1024)
 	once = func(n int) time.Duration {
@@ -100,7 +100,7 @@ func echo(b *testing.B, partner int, lines bool) (once func(n int) time.Duration
 				}
 				if lines {
 					sum += get(f.descriptor(i))
-					put(f.completion(i), i+1)
+					put(f.completion(i), i+1, i+1)
 				} else {
 					back.Publish(i + 1)
 				}
@@ -111,7 +111,7 @@ func echo(b *testing.B, partner int, lines bool) (once func(n int) time.Duration
 		begin := time.Now()
 		for i := uint64(0); i < uint64(n); i++ {
 			if lines {
-				put(f.descriptor(i), i+1)
+				put(f.descriptor(i), i+1, i+1)
 			}
 			f.doorbell.Publish(i + 1)
 			if lines {

@@ -62,7 +62,7 @@ func (b *beside) prepare(c *nicless.Context) (err error) {
 		return err
 	}
 	b.longs = 1
-	b.trip, err = newFloor(8, 1, 1, b.EngineCPU)
+	b.trip, err = newFloor(shape{}, 8, 1, 1, b.EngineCPU)
 	if err != nil {
 		return err
 	}

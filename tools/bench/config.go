@@ -51,9 +51,13 @@ type Config struct {
 	// for Read.
 	Inline bool
 
-	// BlueFlame writes WQEs to a BlueFlame register too. The floor of Latency then has
-	// the WQE in one cache line, without doorbell or copy.
+	// BlueFlame writes WQEs to a BlueFlame register too. It takes Latency, Inline, and payloads of at
+	// most 24 bytes: a WQE of one line. The floor then has two lines in turn, without a doorbell.
 	BlueFlame bool
+
+	// OneCore measures on one core: the poster runs the engine's steps itself (nicless.Config.PostersStep).
+	// There is no floor, because no lines move between cores. EngineCPU becomes ClientCPU.
+	OneCore bool
 
 	// Socket is the socket of the engine's process. Empty means an engine in this process.
 	Socket string
@@ -129,6 +133,16 @@ func (c *Config) Complete() error {
 	if c.Inline && (c.Op == nicless.Read || c.Size > maxInline) {
 		return fmt.Errorf("bench: inline %v of %d bytes; WRITE and SEND of at most %d can be inline", c.Op, c.Size, maxInline)
 	}
+	if c.BlueFlame && (c.Metric != Latency || !c.Inline || c.Size > polledMost) {
+		return fmt.Errorf("bench: BlueFlame, %s of %d bytes, inline %v; the latency of at most %d bytes inline is measured",
+			c.Metric, c.Size, c.Inline, polledMost)
+	}
+	if c.OneCore && (c.Socket != "" || c.Watched) {
+		return fmt.Errorf("bench: one core with the engine at %q; the engine must be in this process", c.Socket)
+	}
+	if c.OneCore {
+		c.EngineCPU = c.ClientCPU
+	}
 	if total := c.slots() * c.Size; total > 1<<32 {
 		return fmt.Errorf("bench: %d payloads of %d bytes; together at most %d are possible", c.slots(), c.Size, 1<<32)
 	}
@@ -164,16 +178,20 @@ func (c *Config) slots() int {
 
 // floorOp returns the name of the metric's floor.
 func (c *Config) floorOp() string {
-	switch {
-	case c.Metric != Latency:
+	if c.Metric != Latency {
 		return c.streaming().name()
-	case c.BlueFlame:
-		return pollFloor
 	}
-	return roundTripFloor
+	return c.shape().trip()
+}
+
+// shape is the shape of the floor: the same lines as the operation, in the same order. A fetch-and-add has
+// what it adds inside the WQE.
+func (c *Config) shape() shape {
+	return shape{inline: c.Inline || c.Op == nicless.FetchAdd, named: c.Op == nicless.Read,
+		receives: c.Op == nicless.Send, polled: c.BlueFlame}
 }
 
 // streaming is the floor of Rate and Bandwidth.
 func (c *Config) streaming() streaming {
-	return streaming{depth: c.Depth, batch: c.Batch, each: max(c.Signal, 1)}
+	return streaming{shape: c.shape(), depth: c.Depth, batch: c.Batch, each: max(c.Signal, 1)}
 }

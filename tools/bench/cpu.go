@@ -27,6 +27,14 @@ func pinForGood(cpu int) error {
 	return nil
 }
 
+// roamOn is pinForGood for several cores.
+func roamOn(cpus ...int) error {
+	if err := cores.RoamForGood(cpus...); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	return nil
+}
+
 // A Machine describes where figures were measured.
 type Machine struct {
 	CPU    string `json:"cpu"`

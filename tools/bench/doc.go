@@ -14,10 +14,12 @@
 //
 //	config.go, run.go, report.go      one measurement: nicless bench lat, rate, bw
 //	pair.go                           two connected queue pairs that move payloads
-//	floor.go, stream_floor.go,
-//	wake.go                           the floors
+//	floor.go, floor_shape.go          the memory of the floors, and the lines that each has
+//	floor_poster.go, floor_device.go  their two sides
+//	stream_floor.go, wake.go          the floors of streams, and of a wake-up
 //	stint.go, sample.go,
 //	undisturbed.go                    time, and disturbance by other programs
+//	tail.go                           percentiles of single operations
 //	sibling.go, sibling_loops.go      programs on the other hyperthreads of the cores
 //	cpu.go                            cores, and the machine that a table names
 //	all.go, rows.go                   the table of nicless bench all

@@ -59,6 +59,9 @@ type Pair struct {
 // refill is how many receives are posted again at a time.
 const refill = 32
 
+// receivesFor returns how many receives are posted, at most, for SENDs of that depth.
+func receivesFor(depth int) int { return 4 * max(depth, refill) }
+
 // NewPair makes and connects the queue pairs.
 func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
 	cfg.Signal = max(cfg.Signal, 1)
@@ -77,7 +80,7 @@ func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
 		return nil, err
 	}
 	depth := max(cfg.Depth, cfg.Batch)
-	receives := 4 * max(depth, refill)
+	receives := receivesFor(depth)
 	p.Sends, err = c.CreateCQ(nicless.CQConfig{Entries: 2 * depth})
 	if err != nil {
 		return nil, err

@@ -30,14 +30,22 @@ type process struct {
 // patienceOfStart is how long an engine may take from its start to its first answer.
 const patienceOfStart = 10 * time.Second
 
-// start starts an engine, and returns it and its first client.
+// start starts an engine on the engine's core, and returns it and its first client.
 func (s *suite) start(spin bool) (*process, *nicless.Context, error) {
+	return s.startOn([]int{s.EngineCPU}, spin)
+}
+
+// startOn starts an engine that runs on some cores.
+func (s *suite) startOn(cpus []int, spin bool) (*process, *nicless.Context, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, fmt.Errorf("bench: %w", err)
 	}
 	p := &process{socket: s.socket(), ended: make(chan struct{})}
-	p.cmd = exec.Command(self, "engine", "--socket", p.socket, "--cpu", strconv.Itoa(s.EngineCPU))
+	p.cmd = exec.Command(self, "engine", "--socket", p.socket)
+	if len(cpus) == 1 {
+		p.cmd.Args = append(p.cmd.Args, "--cpu", strconv.Itoa(cpus[0]))
+	}
 	if spin {
 		p.cmd.Args = append(p.cmd.Args, "--spin")
 	}
@@ -46,10 +54,18 @@ func (s *suite) start(spin bool) (*process, *nicless.Context, error) {
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // the kernel sends Pdeathsig when this thread ends
-		defer runtime.UnlockOSThread()
+		// The kernel sends Pdeathsig when this thread ends, which is when the goroutine ends. The
+		// process gets the cores of the thread. One that has a core for its engine has other threads
+		// too, which may run on all cores.
+		runtime.LockOSThread()
 		defer close(p.ended)
-		err := p.cmd.Start()
+		var err error
+		if len(cpus) > 1 {
+			err = roamOn(cpus...)
+		}
+		if err == nil {
+			err = p.cmd.Start()
+		}
 		started <- err
 		if err == nil {
 			p.err = p.cmd.Wait()

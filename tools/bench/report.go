@@ -23,6 +23,10 @@ type Report struct {
 	Disturbed int       `json:"disturbed"`
 	Siblings  *Siblings `json:"siblings,omitempty"` // nil: was not measured
 	Results   []Result  `json:"results"`
+
+	// Tail has the percentiles of all runs together. It is nil unless latency was measured. The
+	// percentiles in Results are the medians of those of single runs.
+	Tail *Tail `json:"tail,omitempty"`
 }
 
 // Settings are those of a Config, with defaults in place of zeros.
@@ -81,6 +85,7 @@ func (m *measurement) report(machine Machine) *Report {
 		}
 	}
 	r.Siblings = m.watch.state(slowdowns)
+	r.Tail = newTail(m.samples)
 	op := strings.ToLower(m.Op.String())
 	add := func(peer, op, metric string, samples []float64) {
 		r.Results = append(r.Results, newResult(peer, op, m.Size, metric, samples))
@@ -93,7 +98,7 @@ func (m *measurement) report(machine Machine) *Report {
 		for i := range percentiles {
 			var v []float64
 			for _, s := range m.samples {
-				v = append(v, s.percentiles[i])
+				v = append(v, float64(s.times.ValueAtPercentile(percentiles[i].p)))
 			}
 			add("nicless", op, "lat_"+percentiles[i].name+"_ns", v)
 		}
@@ -110,7 +115,8 @@ func (r Result) String() string {
 		r.Peer, r.Op, r.Bytes, r.Metric, r.Value, r.Min, r.Max, r.Runs)
 }
 
-// Print writes remarks, which are lines that start with "#", and then a line for every figure.
+// Print writes remarks, which are lines that start with "#", and then a line for every figure. Two
+// remarks with the percentiles of all runs follow if latency was measured.
 func (r *Report) Print(w io.Writer) error {
 	s := r.Settings
 	var b strings.Builder
@@ -127,11 +133,14 @@ func (r *Report) Print(w io.Writer) error {
 		fmt.Fprintln(&b, "#", r.Siblings)
 	}
 	if r.Retaken > 0 || r.Disturbed > 0 {
-		fmt.Fprintf(&b, "# disturbed by other programs, over %.0f%% of the time, or by a busy sibling: %d runs were repeated; %d of the runs below\n",
-			100*tooMuch, r.Retaken, r.Disturbed)
+		fmt.Fprintf(&b, "# disturbed by other programs, over %.0f%% of the time, by a floor that moved by %.0f%%, or by a busy sibling: %d runs were repeated; %d of the runs below\n",
+			100*tooMuch, 100*(unsteady-1), r.Retaken, r.Disturbed)
 	}
 	for _, f := range r.Results {
 		fmt.Fprintln(&b, f)
+	}
+	if r.Tail != nil {
+		fmt.Fprintf(&b, "# %s\n# %v\n", r.Tail.remark(), r.Tail)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

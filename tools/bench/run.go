@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/internal/clock"
 )
@@ -46,13 +44,8 @@ type measurement struct {
 	retaken int       // number of runs that were repeated because they were disturbed
 	watch   *siblings // nil: not watched
 	cycles  []uint32  // times of the single operations of the current run
-	mean    bool      // Latency: leave out the percentiles
+	mean    bool      // Latency: leave out the times of single operations
 }
-
-var percentiles = [...]struct {
-	name string
-	p    float64
-}{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}}
 
 // How many polls may find nothing before a measurement sleeps. If client and engine each have a
 // core, these polls take longer than an interrupt. If operations are large, they take longer
@@ -85,7 +78,7 @@ func (m *measurement) runs() (err error) {
 	}
 	var f *floor
 	if m.ClientCPU != m.EngineCPU {
-		if f, err = newFloor(m.Size, m.slots(), m.Depth, m.EngineCPU); err != nil {
+		if f, err = newFloor(m.shape(), m.Size, m.slots(), m.Depth, m.EngineCPU); err != nil {
 			return err
 		}
 		defer f.close()
@@ -129,7 +122,8 @@ func (m *measurement) quiet(f *floor) (pairOf, error) {
 	return s[0], nil
 }
 
-// pair takes one sample of the floor, unless f is nil, and one of the device.
+// pair takes one sample of the floor, unless f is nil, and one of the device. Floors of latencies and rates
+// are measured before and after the device.
 func (m *measurement) pair(f *floor) (s pairOf, err error) {
 	if f != nil {
 		s.floor, err = m.floor(f)
@@ -137,7 +131,12 @@ func (m *measurement) pair(f *floor) (s pairOf, err error) {
 			return s, err
 		}
 	}
-	return s, m.device(&s)
+	if err := m.device(&s); err != nil || f == nil || m.Metric == Bandwidth {
+		return s, err
+	}
+	again, err := m.floor(f)
+	s.floor = s.floor.steady(again)
+	return s, err
 }
 
 func (m *measurement) floor(f *floor) (sample, error) {
@@ -148,9 +147,6 @@ func (m *measurement) floor(f *floor) (sample, error) {
 	case Bandwidth:
 		t, err := f.fastest(m.Iters, m.streaming())
 		return t.megabytes(m.Iters, m.Size), err
-	}
-	if m.BlueFlame {
-		return f.pollTrip(m.Iters)
 	}
 	return f.roundTrip(m.Iters)
 }
@@ -191,7 +187,7 @@ func (m *measurement) open() (*nicless.Context, error) {
 	if m.Socket != "" {
 		return nicless.Dial(m.Socket)
 	}
-	cfg := nicless.Config{Spin: true}
+	cfg := nicless.Config{Spin: true, PostersStep: m.OneCore}
 	if m.EngineCPU >= 0 {
 		cfg.CPUs = []int{m.EngineCPU}
 	}
@@ -224,14 +220,11 @@ func (m *measurement) latency(p *Pair, s *pairOf) error {
 	if err := m.each(p, warm+n); err != nil {
 		return err
 	}
-	h := hdrhistogram.New(1, int64(time.Minute), 3)
+	s.times = newTimes()
 	for _, c := range m.cycles {
-		if err := h.RecordValue(clock.Duration(uint64(c)).Nanoseconds()); err != nil {
+		if err := s.times.RecordValue(clock.Duration(uint64(c)).Nanoseconds()); err != nil {
 			return fmt.Errorf("bench: %w", err)
 		}
-	}
-	for i := range percentiles {
-		s.percentiles[i] = float64(h.ValueAtPercentile(percentiles[i].p))
 	}
 	return p.Compare()
 }
@@ -266,6 +259,7 @@ func (m *measurement) trips(p *Pair, i, end uint64) error {
 func (m *measurement) each(p *Pair, i uint64) error {
 	if m.cycles == nil {
 		m.cycles = make([]uint32, m.Iters)
+		clear(m.cycles) // touches all pages, so that no page fault comes later
 	}
 	last := clock.Now()
 	for k := range m.cycles {

@@ -9,6 +9,7 @@ import (
 
 // A streaming floor has several descriptors in flight.
 type streaming struct {
+	shape
 	depth int // most descriptors in flight
 	batch int // descriptors for each doorbell
 	each  int // descriptors for each completion, a power of two
@@ -16,10 +17,11 @@ type streaming struct {
 
 // name returns the name of the floor.
 func (s streaming) name() string {
+	sig := ""
 	if s.each > 1 {
-		return fmt.Sprintf("stream_wqe_memcpy_cqe_db%d_sig%d_depth%d", s.batch, s.each, s.depth)
+		sig = fmt.Sprintf("_sig%d", s.each)
 	}
-	return fmt.Sprintf("stream_wqe_memcpy_cqe_db%d_depth%d", s.batch, s.depth)
+	return fmt.Sprintf("stream_%s_%s_db%d%s_depth%d", s.wqe(), s.steps(), s.batch, sig, s.depth)
 }
 
 // stream returns how long iters descriptors take, and which part of that time was disturbed.
@@ -34,17 +36,25 @@ func (f *floor) stream(iters int, s streaming) (stint, error) {
 func (f *floor) flow(done, end uint64, s streaming) {
 	depth, batch, each := uint64(s.depth), uint64(s.batch), uint64(s.each)
 	shift := bits.TrailingZeros64(each) & 63
-	for posted := done; done < end; {
+	for posted, sent := done, done; done < end; {
 		for posted < end && posted-done+batch <= depth {
 			for range batch {
-				put(f.descriptor(posted), posted+1)
+				f.post(posted)
 				posted++
 			}
 			f.doorbell.Publish(posted)
 		}
-		for done < posted && f.completion(done>>shift).ObserveTail() == done+each {
-			done += each
+		for sent < posted && f.completion(sent>>shift).ObserveTail() == sent+each {
+			sent += each
 		}
+		if !f.receives {
+			done = sent
+			continue
+		}
+		for done < sent && f.receiveCompletion(done).ObserveTail() == done+1 {
+			done++
+		}
+		f.receive(done)
 	}
 }
 

@@ -30,7 +30,7 @@ var sweeps = func() (gs []group) {
 	for _, size := range sweepSizes {
 		gs = append(gs, basic(spec{
 			name: sweptSize(size), what: fmt.Sprintf("WRITE of %d bytes, post to completion", size),
-			unit: "ns", floor: fmt.Sprintf("%s, %d B", roundTripFloor, size),
+			unit: "ns", floor: fmt.Sprintf("%s, %d B", shape{}.trip(), size),
 		}, func(s *suite) Config {
 			return Config{Metric: Latency, Op: nicless.Write, Size: size, Iters: s.counts.latency}
 		}))

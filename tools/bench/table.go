@@ -48,6 +48,9 @@ type Row struct {
 	Floors *Spread `json:"floors,omitempty"`
 	Ratios *Spread `json:"ratios,omitempty"`
 
+	// Tail has percentiles of single operations. It is nil except in rows of latency.
+	Tail *Tail `json:"tail,omitempty"`
+
 	Target string `json:"target"`
 	Holds  bool   `json:"holds"`
 
@@ -128,6 +131,7 @@ func newRow(r spec, samples []pairOf, retaken int) Row {
 			slowdowns = append(slowdowns, s.slowdown)
 		}
 	}
+	row.Tail = newTail(samples)
 	if slowdowns != nil {
 		row.Slowdowns = newSpread(slowdowns)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -80,7 +81,8 @@ func (t *Table) remarks() (lines []string) {
 	return lines
 }
 
-// Print writes remarks, which are lines that start with "#", and then a line for every row.
+// Print writes remarks, which are lines that start with "#", and then a line for every row. A
+// table of percentiles follows if rows of latency were measured.
 func (t *Table) Print(w io.Writer) error {
 	for _, line := range t.remarks() {
 		if _, err := fmt.Fprintln(w, "#", line); err != nil {
@@ -92,10 +94,21 @@ func (t *Table) Print(w io.Writer) error {
 	for i := range t.Rows {
 		fmt.Fprintln(tw, strings.Join(t.Rows[i].cells(), "\t"))
 	}
+	if tails := t.tails(); len(tails) > 0 {
+		fmt.Fprintf(tw, "\n# %s\n%s\n", tails[0].Tail.remark(), strings.Join(tailHeads(), "\t"))
+		for _, r := range tails {
+			fmt.Fprintf(tw, "%s\t%s\n", r.Name, strings.Join(r.Tail.cells(), "\t"))
+		}
+	}
 	return tw.Flush()
 }
 
-// PrintMarkdown writes the table in Markdown, then a description of each row.
+// tails returns the rows that have percentiles of single operations.
+func (t *Table) tails() []Row {
+	return slices.DeleteFunc(slices.Clone(t.Rows), func(r Row) bool { return r.Tail == nil })
+}
+
+// PrintMarkdown writes the tables in Markdown, then a description of each row.
 func (t *Table) PrintMarkdown(w io.Writer) error {
 	var b strings.Builder
 	for _, line := range t.remarks() {
@@ -104,6 +117,14 @@ func (t *Table) PrintMarkdown(w io.Writer) error {
 	b.WriteString("\n| " + strings.Join(heads, " | ") + " |\n" + strings.Repeat("|---", len(heads)) + "|\n")
 	for i := range t.Rows {
 		b.WriteString("| " + strings.Join(t.Rows[i].cells(), " | ") + " |\n")
+	}
+	if tails := t.tails(); len(tails) > 0 {
+		heads := tailHeads()
+		fmt.Fprintf(&b, "\n%s\n\n| %s |\n%s|\n", tails[0].Tail.remark(), strings.Join(heads, " | "),
+			strings.Repeat("|---", len(heads)))
+		for _, r := range tails {
+			fmt.Fprintf(&b, "| %s | %s |\n", r.Name, strings.Join(r.Tail.cells(), " | "))
+		}
 	}
 	b.WriteString("\n| row | what | floor |\n|---|---|---|\n")
 	for _, r := range t.Rows {

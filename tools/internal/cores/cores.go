@@ -40,6 +40,19 @@ func PinForGood(cpu int) error {
 	return nil
 }
 
+// RoamForGood is PinForGood for several cores, between which the kernel may move the thread.
+func RoamForGood(cpus ...int) error {
+	runtime.LockOSThread()
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("cores %v: %w", cpus, err)
+	}
+	return nil
+}
+
 // Kernel returns the name and the release of the kernel.
 func Kernel() (string, error) {
 	var u unix.Utsname

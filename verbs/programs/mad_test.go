@@ -110,5 +110,6 @@ func diagnose(t *testing.T, path func(name string) string) {
 		return strings.Contains(p.said.String(), "1 received")
 	})
 	require.Regexp(t, `Pong from .* \(Lid `+b+`\)[\s\S]*1 received, 0% packet loss`, l.run(path("ibping"), "-c", "1", b))
-	require.Contains(t, l.start(path("smpquery"), "-t", "100", "nodeinfo", "48000").fails(), "Connection timed out")
+	// It names the error only if its own timeout ends before that of the request, which are equally long.
+	require.Contains(t, l.start(path("smpquery"), "-t", "100", "nodeinfo", "48000").fails(), "node info query failed")
 }

@@ -427,7 +427,7 @@ func (q *QP) postRecvEarly(e *earlyAccesses, wr *RecvWR) error {
 	}
 	e.post(queueAt{number: q.qpn}, 0, wr, q.rq.Posts())
 	q.rq.Ring()
-	q.c.waker.wakeOr(q.c.steps.Received)
+	q.c.waker.wakeOr(q.stepReceive)
 	runtime.KeepAlive(q)
 	return nil
 }
@@ -442,7 +442,7 @@ func (q *SRQ) postRecvEarly(e *earlyAccesses, wr *RecvWR) error {
 	}
 	e.post(queueAt{number: q.srqn, shared: true}, entry, wr, q.srq.Posts())
 	q.srq.Ring()
-	q.c.waker.wakeOr(q.c.steps.Received)
+	q.c.waker.wakeOr(q.c.steps.Shared)
 	runtime.KeepAlive(q)
 	return nil
 }

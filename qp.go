@@ -125,7 +125,8 @@ type QP struct {
 	closed     atomic.Bool
 	peerRemote atomic.Bool // this side has last told the engine that the peer is on another engine
 
-	step func() bool // executes announced sends on the calling goroutine; nil: not possible
+	// They execute announced sends, or what waits for a receive, on the calling goroutine; nil: not possible.
+	step, stepReceive func() bool
 
 	changes sync.Mutex // held by Modify and Close
 
@@ -157,8 +158,8 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 		q.release()
 		return nil, err
 	}
-	if sends := q.c.steps.Sends; sends != nil {
-		q.step = sends(q.qpn)
+	if steps := &q.c.steps; steps.Sends != nil {
+		q.step, q.stepReceive = steps.Sends(q.qpn), steps.Receives(q.qpn)
 	}
 	if err := q.toInit(cfg.QKey); err != nil {
 		_ = q.Close()
@@ -524,7 +525,7 @@ func (q *QP) PostRecv(wr *RecvWR) error {
 		return err
 	}
 	q.rq.Ring()
-	q.c.waker.wakeOr(q.c.steps.Received)
+	q.c.waker.wakeOr(q.stepReceive)
 	runtime.KeepAlive(q)
 	return nil
 }
@@ -539,7 +540,7 @@ func (q *QP) PostRecvList(wrs []RecvWR) (int, error) {
 		return postEach(wrs, func(wr *RecvWR) error { return q.postRecvEarly(e, wr) })
 	}
 	n, err := q.rq.PostRecvList(wrs)
-	q.c.waker.wakeOr(q.c.steps.Received)
+	q.c.waker.wakeOr(q.stepReceive)
 	runtime.KeepAlive(q)
 	return n, err
 }

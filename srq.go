@@ -137,7 +137,7 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 		return err
 	}
 	q.srq.Ring()
-	q.c.waker.wakeOr(q.c.steps.Received)
+	q.c.waker.wakeOr(q.c.steps.Shared)
 	runtime.KeepAlive(q)
 	return nil
 }
@@ -152,7 +152,7 @@ func (q *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
 		return postEach(wrs, func(wr *RecvWR) error { return q.postRecvEarly(e, wr) })
 	}
 	n, err := q.srq.PostRecvList(wrs)
-	q.c.waker.wakeOr(q.c.steps.Received)
+	q.c.waker.wakeOr(q.c.steps.Shared)
 	runtime.KeepAlive(q)
 	return n, err
 }

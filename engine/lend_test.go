@@ -84,7 +84,7 @@ func TestPosterLeavesTheDeviceToOthers(t *testing.T) {
 	steps := l.p.h.steps()
 	sends := steps.Sends(l.p.num)
 	l.p.post(ctrl(wqe.OpNop))
-	all := []func() bool{sends, steps.Received, steps.Look}
+	all := []func() bool{sends, steps.Receives(l.p.num), steps.Shared, steps.Look}
 	refused := func(why string) {
 		for _, step := range all {
 			require.False(t, step(), why)
@@ -109,7 +109,7 @@ func TestPosterLeavesTheDeviceToOthers(t *testing.T) {
 // only if the timer of the SEND runs out earlier than the thread wakes by itself.
 func TestPosterOfAReceiveExecutesTheSend(t *testing.T) {
 	l := lending(t, Config{})
-	sends, received := l.p.h.steps().Sends(l.p.num), l.q.h.steps().Received
+	sends, received := l.p.h.steps().Sends(l.p.num), l.q.h.steps().Receives(l.q.num)
 	from, to := l.p.h.full(64, 1), l.q.h.full(64, 2)
 	l.p.q.Attr.RNRRetry = 2
 	l.sleep(clock.Now())
@@ -136,12 +136,25 @@ func TestPosterOfAReceiveExecutesTheSend(t *testing.T) {
 // A receive for which nothing waits needs no step and no thread.
 func TestReceiveWithoutSendWakesNobody(t *testing.T) {
 	l := lending(t, Config{})
-	received := l.q.h.steps().Received
+	received := l.q.h.steps().Receives(l.q.num)
 	l.sleep(noTime)
 	before := l.e.Sched.Turn
 	l.q.recv(l.q.h.full(64, 2).data(0, 64))
 	require.True(t, received())
 	require.Equal(t, []uint32{before, 0}, []uint32{l.e.Sched.Turn, uint32(l.woken)})
+}
+
+// A receive of a queue pair that has failed is flushed by its poster: that is how programs drain a queue.
+func TestPosterFlushesItsReceive(t *testing.T) {
+	l := lending(t, Config{})
+	received := l.q.h.steps().Receives(l.q.num)
+	l.q.toState(control.StateERR)
+	l.settle()
+	l.sleep(noTime)
+	l.q.recv(l.q.h.full(64, 2).data(0, 64))
+	require.True(t, received())
+	require.Equal(t, cqe.StatusFlush, l.q.rcq.one().Status)
+	require.Zero(t, l.woken)
 }
 
 // A turn is bounded: what is left of a long message is work of the thread.

@@ -16,8 +16,12 @@ type Steps struct {
 	// Sends returns the function that executes what is announced on the send queue of the queue pair qpn.
 	Sends func(qpn uint32) func() bool
 
-	// Received executes work that waits for a receive, because one was posted.
-	Received func() bool
+	// Receives returns the function that executes work that waits for a receive of the queue pair qpn, or
+	// flushes it, because one was posted.
+	Receives func(qpn uint32) func() bool
+
+	// Shared executes work that waits for a receive of a shared receive queue, because one was posted.
+	Shared func() bool
 
 	// Look looks for work of all clients and ports, and executes it.
 	Look func() bool

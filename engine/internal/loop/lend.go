@@ -13,10 +13,10 @@ import (
 )
 
 // While the device's thread sleeps, goroutines of the program that embeds the device may run its steps: the
-// poster of a queue pair visits that queue, and a carrier has the device look at its ports. The thread lends
-// the shard (idler.sleep), and gets it back by StopCallers, for which it waits for one turn of a borrower.
-// A turn is bounded. If a turn leaves work, or something that is due before the thread wakes by itself, it
-// wakes the thread. See docs/design/0094-steps-on-the-posters-core.md.
+// poster of a queue pair visits that queue, and one that waits for a completion looks at the whole device.
+// The thread lends the shard (idler.sleep), and gets it back by StopCallers, for which it waits for one turn
+// of a borrower. A turn is bounded. If a turn leaves work, or something that is due before the thread wakes
+// by itself, it wakes the thread. See docs/design/0094-steps-on-the-posters-core.md.
 
 // lentVisits is how many visits to its queue a turn of a poster makes, and lentLooks how many looks a turn
 // makes. A visit executes at most Burst WQEs or moves a slice, some microseconds. The thread does the rest.
@@ -36,7 +36,11 @@ func (r *Runner) Lend(c *object.Client) *nic.Steps {
 	}
 	r.Do(func() { c.Wake.Steps = true })
 	sh := turns{r.Loops[0]}
-	return &nic.Steps{Look: sh.turnForLook, Received: sh.turnAfterReceive,
+	return &nic.Steps{Look: sh.turnForLook,
+		Shared: func() bool { return sh.turnAfterReceive(nil) },
+		Receives: func(qpn uint32) func() bool {
+			return func() bool { return sh.turnAfterReceive(func() *object.QP { return c.QPs[qpn] }) }
+		},
 		Sends: func(qpn uint32) func() bool {
 			var q *object.QP // found in the first turn, because only a borrower may search
 			return func() bool {
@@ -123,12 +127,18 @@ func (sh turns) turnEverywhere() {
 	t.rest = sh.lookAround()
 }
 
-// turnAfterReceive implements nic.Steps.Received.
-func (sh turns) turnAfterReceive() bool {
+// turnAfterReceive does what a receive that was posted allows: a send may wait for it, or its queue pair
+// flushes it. find returns the queue pair, for a borrower; it is nil for a shared receive queue.
+func (sh turns) turnAfterReceive(find func() *object.QP) bool {
 	if !sh.Mail.Borrow() {
 		return false
 	}
-	if sh.waits() || len(sh.Ports) > 0 {
+	flushes := false
+	if find != nil {
+		q := find()
+		flushes = q != nil && q.Flushes()
+	}
+	if flushes || sh.waits() || len(sh.Ports) > 0 {
 		sh.turnEverywhere()
 	} else {
 		sh.Mail.Return(false)

@@ -538,7 +538,7 @@ func (c *client) offerWake() {
 	if w.raw || c.err() != nil {
 		return
 	}
-	r, err := c.dev.Call(control.OpWake, &control.Wake{Wakes: 1}, &control.Empty{})
+	r, err := c.dev.Call(control.OpWake, &control.Wake{Wakes: control.WakeAlways}, &control.Empty{})
 	if err != nil || r.Wake == nil {
 		return
 	}

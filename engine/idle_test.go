@@ -204,12 +204,23 @@ func TestWhoDoesNotWakeIsFound(t *testing.T) {
 	require.Equal(t, cqe.StatusSuccess, q.scq.await().Status)
 }
 
+// A client may have the descriptor without a promise: some of its posters wake the device.
+func TestDescriptorWithoutPromise(t *testing.T) {
+	h := newRig(t, Config{}).host("h")
+	h.wakes()
+	payload := control.Append(nil, control.OpWake, 0, 1, &control.Wake{Wakes: control.WakeUnpromised})[control.HeaderSize:]
+	_, reply, err := h.c.Request(control.OpWake, payload, object.RequestMemory{})
+	require.NoError(t, err)
+	require.NoError(t, reply.Wake.Close())
+	require.False(t, h.c.Wake.Always)
+}
+
 func TestWakeIsRefused(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
 	h.refused(control.CodeUnsupported, "not granted", control.OpWake, &control.Wake{Wakes: 1}, nil)
 	h.wakes()
-	h.refused(control.CodeInvalid, "wakes 2", control.OpWake, &control.Wake{Wakes: 2}, nil)
+	h.refused(control.CodeInvalid, "wakes 3", control.OpWake, &control.Wake{Wakes: 3}, nil)
 	spins := newRig(t, Config{Idle: IdleSpin}).host("h")
 	var w control.Welcome
 	spins.call(control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major, Features: control.FeatureWake}, &w)

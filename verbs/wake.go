@@ -36,15 +36,10 @@ func (p *process) wake(h wireHeader, _ []byte, _ []nic.File) ([]byte, []*os.File
 	if err != nil {
 		return nil, nil, refuse(eNOMEM, "wake: %v", err)
 	}
-	// The device gives its descriptor to a client that promises to wake it. The promise is withdrawn at once.
-	_, r, err := x.request(control.OpWake, &control.Wake{Wakes: 1})
-	if err == nil {
-		give = append(give, r.Wake)
-		err = x.command(control.OpWake, &control.Wake{})
-	}
+	_, r, err := x.request(control.OpWake, &control.Wake{Wakes: control.WakeUnpromised})
 	if err != nil {
 		_ = closeFiles(give...)
 		return nil, nil, err
 	}
-	return appendAnswer(nil, h, 0, 0), give, nil
+	return appendAnswer(nil, h, 0, 0), append(give, r.Wake), nil
 }

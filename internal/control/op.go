@@ -5,7 +5,7 @@ package control
 // not know, so a client uses it only if the Welcome has the minor number.
 const (
 	Major uint16 = 2
-	Minor uint16 = 12
+	Minor uint16 = 13
 )
 
 // Magic begins a Hello: "nicl" in memory order.
@@ -42,7 +42,7 @@ const (
 	OpCreateMkey     Op = 22 // Mkey -> Key
 	OpReregMR        Op = 23 // ReregMR -> Key
 	OpOpenEvents     Op = 24 // Empty -> Empty + [event descriptor]
-	OpWake           Op = 25 // Wake -> Empty + [eventfd, if wakes is 1]
+	OpWake           Op = 25 // Wake -> Empty + [eventfd, unless wakes is 0]
 	OpPlaceRegion    Op = 26 // Placement -> Empty
 	OpOpenXRCD       Op = 27 // Empty -> XRCD
 	OpCloseXRCD      Op = 28 // XRCD -> Empty

@@ -114,7 +114,7 @@ func (e Device) CloseMemory(uid uint32, r *shm.Region) {
 
 // ClosePageFiles closes the descriptors of the client's UAR pages and status page, and the
 // user is no longer charged for them. It is called when the program has mapped the pages
-// that it needs. A program that uses verbs does not need the status page.
+// that it needs.
 func (c *Client) ClosePageFiles() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

@@ -22,23 +22,23 @@ func (c *Client) grant(want uint64) uint64 {
 	return control.FeatureWake
 }
 
-// setWake records whether all posters of the client wake the device. If they do, setWake gives
-// the client a descriptor by which its posters wake the device.
+// setWake records whether all posters of the client wake the device. If some do, setWake gives
+// the client a descriptor by which they wake the device.
 func setWake(c *Client, m *control.Wake, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
 	switch {
-	case m.Wakes > 1:
-		return nil, control.Errorf(control.CodeInvalid, "wake: wakes %d; 0 and 1 are possible", m.Wakes)
+	case m.Wakes > control.WakeUnpromised:
+		return nil, control.Errorf(control.CodeInvalid, "wake: wakes %d; 0 to %d are possible", m.Wakes, control.WakeUnpromised)
 	case c.Wake.FD == nil:
 		return nil, control.Errorf(control.CodeUnsupported, "wake: the client was not granted this feature")
 	}
-	if m.Wakes == 1 {
+	if m.Wakes != control.WakeNever {
 		yours, err := sleep.DupEventFD(c.Wake.FD)
 		if err != nil {
 			return nil, control.Errorf(control.CodeMemory, "wake: the client's descriptor: %v", err)
 		}
 		r.Wake = yours
 	}
-	c.Wake.Always = m.Wakes == 1
+	c.Wake.Always = m.Wakes == control.WakeAlways
 	return &control.Empty{}, nil
 }
 

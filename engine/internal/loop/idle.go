@@ -91,12 +91,13 @@ type idler struct {
 	slept      uint64           // device clock when the last sleep since the last work began; 0: none
 	countedAt  [2]uint64        // Device.Served and PortChanges when clients and ports were counted
 	wakers     []*object.Client // clients that can wake the device; their status pages show sleeps
+	posters    []*object.Client // those of them that have queues; their status pages show naps, too
 	allWake    bool             // every client with queues wakes the device
 	allStep    bool             // there are no ports, and posters of every client with queues may run steps
 	oneUser    bool             // all clients with queues are of one user
 	rested     uint64           // device clock when rest was called last; 0: never
 	lends      bool             // callers may run steps during the sleep that follows
-	sleeps     uint64           // number of sleeps so far
+	last       uint64           // number of the last sleep
 	done       int              // work done since the last nap
 	awake      uint64           // what status pages show while the device is awake: 0 or control.StatusNaps
 	cores      cores.Contention
@@ -113,6 +114,7 @@ func NewIdler(sh *Loop, sharesCore bool) *idler {
 	i.lends = i.mayLend()
 	sh.Acquire()
 	i.countClients()
+	i.publish(i.wakers, 0) // an earlier Run may have ended while its cores were contended
 	sh.Release()
 	return i
 }
@@ -251,8 +253,8 @@ func (i *idler) napAmong(idle time.Duration) {
 	}
 }
 
-// mostNapWakers is how many clients a nap that can be ended has at most: the number of the nap is published
-// to each, which may take longer than a short nap.
+// mostNapWakers is how many clients with queues may end a nap: the number of the nap is published to each,
+// which may take longer than a short nap.
 const mostNapWakers = 32
 
 // wakeable reports whether posters announce all that can end a nap: no timer runs, nothing waits for another
@@ -262,7 +264,7 @@ func (i *idler) wakeable() bool {
 	sh.Acquire()
 	defer sh.Release()
 	planned := sh.Number == 0 && sh.r.Plan.Next != 0
-	if planned || len(sh.Running) > patrolMostPolls || len(i.wakers) > mostNapWakers {
+	if planned || len(sh.Running) > patrolMostPolls || len(i.posters) > mostNapWakers {
 		return false
 	}
 	for _, p := range sh.Ports {
@@ -303,9 +305,9 @@ func (i *idler) nap(d time.Duration) {
 	i.since, i.done = 0, 0
 	sh.Acquire()
 	i.recountClients()
-	i.sleeps++
-	i.publishNap(i.sleeps)
+	i.publishNap(i.number())
 	sh.Asleep.Store(true) // also a full barrier: the number of the nap before the look
+	pollArmsNext(sh)
 	sh.Release()
 	if done := sh.Steps(true); done > 0 {
 		i.reset(done)
@@ -345,7 +347,8 @@ func (i *idler) recountClients() {
 func (i *idler) countClients() {
 	i.countedAt = [2]uint64{i.sh.Served, i.sh.PortChanges}
 	clear(i.wakers)
-	i.wakers, i.allWake = i.wakers[:0], true
+	clear(i.posters)
+	i.wakers, i.posters, i.allWake = i.wakers[:0], i.posters[:0], true
 	i.allStep, i.oneUser = len(i.sh.Ports) == 0, true
 	var user *object.Client // a client with queues
 	for _, p := range i.sh.Ports {
@@ -363,10 +366,20 @@ func (i *idler) countClients() {
 		if user == nil {
 			user = c
 		}
+		if c.Wake.FD != nil {
+			i.posters = append(i.posters, c)
+		}
 		i.oneUser = i.oneUser && c.UID == user.UID
 		i.allWake = i.allWake && c.Wake.Always
 		i.allStep = i.allStep && c.Wake.Steps && c.Wake.Always
 	}
+}
+
+// number returns the number of the sleep that begins. No client has seen it before: a client may come from
+// another shard, or from another Run, and remembers which sleep it has ended.
+func (i *idler) number() uint64 {
+	i.last = max(i.last+1, clock.Now())
+	return i.last
 }
 
 // sleep sleeps until the device is woken or there is something to do.
@@ -379,9 +392,8 @@ func (i *idler) sleep(ctx context.Context) {
 	sh := i.sh
 	sh.Acquire()
 	i.recountClients()
-	i.sleeps++
 	sh.Asleep.Store(true)
-	i.publishAsleep(i.sleeps)
+	i.publishAsleep(i.number())
 	all := i.allWake && !(sh.Several && sh.crossesShards())
 	sh.BeginPass()
 	sh.Release()
@@ -439,12 +451,16 @@ func (i *idler) sleep(ctx context.Context) {
 // can wake the device, and calls carriers that need it. When the device is awake, it publishes 0.
 func (i *idler) publishAsleep(sleep uint64) {
 	i.sh.ReportAsleep(sleep != 0)
-	i.publishNap(sleep)
+	i.publish(i.wakers, sleep)
 }
 
-// publishNap is publishAsleep without the carriers.
-func (i *idler) publishNap(sleep uint64) {
-	for _, c := range i.wakers {
+// publishNap publishes the number of a nap, or what is shown while the device is awake, to those that may
+// post.
+func (i *idler) publishNap(nap uint64) { i.publish(i.posters, nap) }
+
+// publish publishes a value at asleep of the clients to.
+func (i *idler) publish(to []*object.Client, sleep uint64) {
+	for _, c := range to {
 		if _, mine := i.sh.Clients[c]; mine { // false if c has moved or gone since the count
 			c.Page.Asleep.Publish(sleep)
 		}

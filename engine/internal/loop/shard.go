@@ -68,3 +68,6 @@ func (sh *Loop) Step() (done int) {
 	}
 	return done + len(sh.Commands) // the next step carries them out
 }
+
+// pollArmsNext makes the next step poll registers and arm words, as one of ArmRoundSteps steps does.
+func pollArmsNext(sh *Loop) { sh.Sched.Turn |= completion.ArmRoundSteps - 1 }

@@ -33,6 +33,9 @@ struct waker {
  * others by itself, after a nap. */
 enum { MOST = 8 };
 
+/* Programs may have 1,024 descriptors by default. */
+enum { HIGH = 768 };
+
 static struct waker wakers[MOST];
 
 static struct waker *of(const struct nv_ibv_context *context) {
@@ -61,15 +64,17 @@ static void name_eventfd(int fd, char id[32]) {
 		snprintf(id, 32, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
-/* A program may have closed all descriptors that it does not know, and have opened others. */
+/* A program may have closed all descriptors that it does not know, and have opened others. The check finds
+ * that a file of another kind has the number now. It would not find an eventfd of the program's, but the
+ * number is so high that programs seldom reach it. */
 static __attribute__((__noinline__)) void signal_device(struct waker *w, uint64_t sleep) {
 	static const uint64_t one = 1;
 	struct stat st;
 	int error = errno;
-	__atomic_store_n(&w->last, sleep, __ATOMIC_RELAXED);
-	if (NV_SYSCALL(SYS_fstat, w->fd, &st) == 0 && st.st_ino == w->st.st_ino && st.st_dev == w->st.st_dev &&
-	    NV_SYSCALL(SYS_write, w->fd, &one, sizeof one) != sizeof one)
-		__atomic_store_n(&w->last, 0, __ATOMIC_RELAXED);
+	if (NV_SYSCALL(SYS_fstat, w->fd, &st) != 0 || st.st_ino != w->st.st_ino || st.st_dev != w->st.st_dev ||
+	    NV_SYSCALL(SYS_write, w->fd, &one, sizeof one) == sizeof one)
+		/* Not before the write, because others rely on it. */
+		__atomic_store_n(&w->last, sleep, __ATOMIC_RELAXED);
 	errno = error;
 }
 
@@ -85,17 +90,23 @@ static inline void wake(struct waker *w) {
 		signal_device(w, sleep);
 }
 
+/* libmlx5's functions, which are the same for all contexts: for a context that has no place any more. */
+static post_send *any_post_send;
+static req_notify *any_req_notify;
+
 static int our_post_send(struct nv_ibv_object *qp, void *wr, void **bad) {
 	struct waker *w = of(qp->context);
-	int error = w->post_send(qp, wr, bad);
-	wake(w);
+	int error = (w ? w->post_send : any_post_send)(qp, wr, bad);
+	if (w)
+		wake(w);
 	return error;
 }
 
 static int our_req_notify(struct nv_ibv_object *cq, int solicited) {
 	struct waker *w = of(cq->context);
-	int error = w->req_notify(cq, solicited);
-	wake(w);
+	int error = (w ? w->req_notify : any_req_notify)(cq, solicited);
+	if (w)
+		wake(w);
 	return error;
 }
 
@@ -119,6 +130,15 @@ void nv_wake_queue(struct nv_ibv_qp_ex *qp) {
 		qp->wr_complete = our_wr_complete;
 }
 
+/* Returns a high number for a descriptor, which is closed; the descriptor itself if there is none. */
+static int raised(int fd) {
+	int high = fd < 0 ? -1 : (int)NV_SYSCALL(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH);
+	if (high < 0)
+		return fd;
+	close(fd);
+	return high;
+}
+
 /* Asks the server for the word and the eventfd. Returns 0 or an errno. */
 static int ask(struct nv_process *p, const struct nv_context *c, struct waker *w) {
 	int memory, error;
@@ -136,6 +156,7 @@ static int ask(struct nv_process *p, const struct nv_context *c, struct waker *w
 	if (memory >= 0)
 		close(memory);
 	w->asleep = (const uint64_t *)(const void *)((uint8_t *)page + NV_ASLEEP);
+	w->fd = raised(w->fd);
 	name_eventfd(w->fd, w->id);
 	if (page != MAP_FAILED && w->id[0] && NV_SYSCALL(SYS_fstat, w->fd, &w->st) == 0)
 		return 0;
@@ -162,11 +183,20 @@ void nv_wake_open(struct nv_ibv_context *context) {
 	nv_ibv_function **operations = context->operations;
 	if (!p)
 		return;
-	w = of(NULL);
-	if (w && !of(context) && nv_context_of(context->cmd_fd, NULL, &c) && ask(p, &c, w) == 0) {
+	w = of(context);
+	if (w && operations[NV_OP_POST_SEND] != (nv_ibv_function *)our_post_send) {
+		/* An earlier context at this address was closed without our ibv_close_device, as by a program that
+		 * takes the function from a handle of dlopen. */
+		__atomic_store_n(&w->context, NULL, __ATOMIC_RELEASE);
+		release(w);
+		w = NULL;
+	}
+	if (!w && (w = of(NULL)) && nv_context_of(context->cmd_fd, NULL, &c) && ask(p, &c, w) == 0) {
 		w->last = 0;
 		w->post_send = (post_send *)operations[NV_OP_POST_SEND];
 		w->req_notify = (req_notify *)operations[NV_OP_REQ_NOTIFY_CQ];
+		any_post_send = w->post_send;
+		any_req_notify = w->req_notify;
 		operations[NV_OP_POST_SEND] = (nv_ibv_function *)our_post_send;
 		operations[NV_OP_REQ_NOTIFY_CQ] = (nv_ibv_function *)our_req_notify;
 		__atomic_store_n(&w->context, context, __ATOMIC_RELEASE);

@@ -71,15 +71,12 @@ func Events(epoll int, events []unix.EpollEvent) (n int) {
 	return int(r)
 }
 
-// EventsFor waits until an epoll descriptor has events, at most for d, and returns how many it has stored.
-// The thread keeps its P at first, as in any system call. The error is ENOSYS before Linux 5.11. It may
-// return too early, with the error EINTR.
-func EventsFor(epoll int, events []unix.EpollEvent, d time.Duration) (n int, err unix.Errno) {
-	c := calls.Get().(*call)
-	defer calls.Put(c)
-	c.timeout = unix.NsecToTimespec(int64(d))
+// EventsFor waits until an epoll descriptor has events, at most for timeout, and returns how many it has
+// stored. timeout and events are not on a stack. The thread keeps its P at first, as in any system call. The
+// error is ENOSYS before Linux 5.11. It may return too early, with the error EINTR.
+func EventsFor(epoll int, events []unix.EpollEvent, timeout *unix.Timespec) (n int, err unix.Errno) {
 	r, _, err := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])),
-		uintptr(len(events)), uintptr(unsafe.Pointer(&c.timeout)), 0, 0)
+		uintptr(len(events)), uintptr(unsafe.Pointer(timeout)), 0, 0)
 	if err != 0 {
 		return 0, err
 	}

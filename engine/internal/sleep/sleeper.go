@@ -31,6 +31,8 @@ type Sleeper struct {
 	file   *os.File // epoll as a file, if the thread must give up its P while it sleeps; otherwise nil
 	events [16]unix.EpollEvent
 
+	timeout unix.Timespec // of the present nap
+
 	mu  sync.Mutex
 	own *os.File // the engine's eventfd; nil: closed
 }
@@ -105,7 +107,8 @@ func (s *Sleeper) Sleep(d time.Duration) (woken bool) {
 		}
 		return err != nil
 	}
-	switch n, err := blocking.EventsFor(s.epoll, s.events[:], d); err {
+	s.timeout = unix.NsecToTimespec(int64(d))
+	switch n, err := blocking.EventsFor(s.epoll, s.events[:], &s.timeout); err {
 	case 0, unix.EINTR:
 		return n > 0
 	case unix.ENOSYS, unix.EPERM: // an old kernel, or the filter of a container does not know the call
